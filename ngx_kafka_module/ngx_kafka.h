@@ -1,0 +1,392 @@
+/*
+ * What the files of the module share.  The module is glue: it decides nothing
+ * that Kafka specifies (coordinator/, log/ and codec/ do) and is the only code
+ * that includes nginx headers.
+ *
+ *   ngx_stream_kafka_module.c   directives, configuration, hooks, variables
+ *   ngx_kafka_zone.c            the shared zone: layout, reuse over reloads
+ *   ngx_kafka_owner.c           the data directory's lock: who may use it
+ *   ngx_kafka_broker.c          opening, recovery, stop; the broker's states
+ *   ngx_kafka_coord.c           the coordinator's lock and its recovery
+ *   ngx_kafka_wake.c            worker slots, eventfds, watches
+ *   ngx_kafka_flush.c           group commit on the thread pool
+ *   ngx_kafka_job.c             background jobs: retention, checkpoints, …
+ *   ngx_kafka_topics.c          the worker's own table of topics
+ *   ngx_kafka_conn.c            connections: frames in, answers out, in order
+ *   ngx_kafka_request.c         a request's life: decode, dispatch, park, answer
+ *   ngx_kafka_api*.c            one file per API family
+ *
+ * The path of a request: read → frame → decode → authorize → dispatch → decide
+ * → append → replay → park or answer → encode → write.
+ */
+
+#ifndef NGX_KAFKA_H
+#define NGX_KAFKA_H
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_stream.h>
+
+#include "../codec/kf_codec.h"
+#include "../log/kl.h"
+#include "../coordinator/kc.h"
+#include "../coordinator/kc_config.h"
+
+#pragma GCC visibility push(hidden)
+
+
+typedef struct ngx_kafka_broker_s   ngx_kafka_broker_t;
+typedef struct ngx_kafka_zone_s     ngx_kafka_zone_t;
+typedef struct ngx_kafka_part_s     ngx_kafka_part_t;
+typedef struct ngx_kafka_topic_s    ngx_kafka_topic_t;
+typedef struct ngx_kafka_conn_s     ngx_kafka_conn_t;
+typedef struct ngx_kafka_request_s  ngx_kafka_request_t;
+typedef struct ngx_kafka_watch_s    ngx_kafka_watch_t;
+
+
+/* --- broker -------------------------------------------------------------- */
+
+/*
+ * One `kafka_broker` block.  Made by the configuration parser, so a reload makes
+ * a new one; the part below "process" is filled in by init_process.
+ */
+struct ngx_kafka_broker_s {
+    ngx_str_t               name;
+    ngx_str_t               data;               /* NUL-terminated, absolute */
+    size_t                  zone_size;
+    ngx_int_t               node_id;
+    ngx_msec_t              drain_timeout;
+    size_t                  buffer_budget;      /* bytes of requests per worker */
+    ngx_uint_t              open_files;
+    ngx_thread_pool_t      *thread_pool;
+    kc_static_t             config;             /* `config NAME VALUE` lines */
+    ngx_shm_zone_t         *shm_zone;
+    u_char                 *file;               /* where the block stands */
+    ngx_uint_t              line;
+
+    /* process */
+    ngx_log_t              *log;
+    ngx_kafka_zone_t       *zone;
+    kl_env_t               *env;
+    kc_t                    kc;
+    ngx_kafka_part_t       *journal;            /* slot 0 of the log's table */
+    ngx_uint_t              state;              /* NGX_KAFKA_CLOSED … */
+    ngx_int_t               worker_slot;        /* in the zone, -1: none */
+    struct ngx_kafka_topics_s  *topics;         /* ngx_kafka_topics.c */
+    struct ngx_kafka_wake_s    *wake;           /* ngx_kafka_wake.c */
+    struct ngx_kafka_owner_s   *owner;          /* ngx_kafka_owner.c */
+    struct ngx_kafka_jobs_s    *jobs;           /* ngx_kafka_job.c */
+    ngx_queue_t             ready_watches;      /* run when the state is OPEN */
+    ngx_queue_t             conns;              /* of this worker */
+    ngx_uint_t              conns_n;
+    size_t                  buffered;           /* bytes of requests held now */
+    ngx_uint_t              tasks_n;            /* thread tasks under way */
+};
+
+/*
+ * The worker's view of the broker.
+ *
+ *   CLOSED ──own the directory──> OPENING ──recovered──> OPEN
+ *     ^                              │ failed               │ coordinator died
+ *     └──────── retry by timer ──────┘      OPENING <───────┘ or suspect
+ *   any ──worker exiting, last work gone──> CLOSED
+ */
+#define NGX_KAFKA_CLOSED    0
+#define NGX_KAFKA_OPENING   1
+#define NGX_KAFKA_OPEN      2
+
+/* All brokers of this cycle: elements are ngx_kafka_broker_t *. */
+ngx_array_t *ngx_kafka_brokers(ngx_cycle_t *cycle);
+
+/* May a request be served now?  (owns the directory, recovered, attached) */
+#define ngx_kafka_is_open(b)  ((b)->state == NGX_KAFKA_OPEN)
+
+/* ngx_kafka_broker.c */
+ngx_int_t ngx_kafka_broker_init_process(ngx_kafka_broker_t *b,
+    ngx_cycle_t *cycle);
+void ngx_kafka_broker_exit_process(ngx_kafka_broker_t *b);
+/* Last connection, flush or job gone while exiting: gives the directory up. */
+void ngx_kafka_broker_check_idle(ngx_kafka_broker_t *b);
+
+
+/* --- coordinator --------------------------------------------------------- */
+
+/*
+ * Takes the coordinator's lock.  NGX_OK: held, and the state is whole.
+ * NGX_AGAIN: not open now (recovery runs); wait with ngx_kafka_watch_ready().
+ * Between the two calls: no I/O but the journal's append, nothing long.
+ */
+ngx_int_t ngx_kafka_coord_lock(ngx_kafka_broker_t *b);
+void ngx_kafka_coord_unlock(ngx_kafka_broker_t *b);
+
+/* After a decision that appended: publishes the journal and starts its flush.
+ * Called by ngx_kafka_coord_unlock() when the journal's end has moved. */
+
+
+/* --- watches ------------------------------------------------------------- */
+
+/*
+ * A watch waits for a change of one control block (of a partition, or of the
+ * journal, which is slot 0): appended, flushed, deleted, failed.  Its handler
+ * runs in the worker's event loop, from posted events, never from inside the
+ * call that changed something; it is removed from the list before it runs, and
+ * adds itself again when its condition does not hold yet.
+ *
+ * The order that keeps wake-ups from getting lost: add (which sets the shared
+ * bit and fences), then check the condition; when it already holds, remove.
+ */
+struct ngx_kafka_watch_s {
+    ngx_queue_t          queue;
+    void               (*handler)(ngx_kafka_watch_t *w);
+    void                *data;
+    ngx_kafka_part_t    *part;                  /* NULL: not waiting */
+};
+
+void ngx_kafka_watch_add(ngx_kafka_broker_t *b, ngx_kafka_part_t *part,
+    ngx_kafka_watch_t *w);
+void ngx_kafka_watch_del(ngx_kafka_watch_t *w);
+/* Runs once when the broker is (again) OPEN in this worker. */
+void ngx_kafka_watch_ready(ngx_kafka_broker_t *b, ngx_kafka_watch_t *w);
+
+/* Whoever changed a control block calls this afterwards, without any lock: wakes
+ * the watches of this worker and of all others. */
+void ngx_kafka_changed(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
+
+/* Topics or configs changed: other workers drop what they cached, also when
+ * nothing of theirs waits (descriptors of deleted partitions are closed). */
+void ngx_kafka_topics_changed(ngx_kafka_broker_t *b);
+
+
+/* --- partitions and topics of this worker -------------------------------- */
+
+struct ngx_kafka_part_s {
+    ngx_kafka_topic_t   *topic;                 /* NULL for the journal */
+    int32_t              index;
+    int32_t              slot;
+    uint64_t             incarnation;
+    kl_part_t           *shared;
+    kl_log_t            *log;
+    ngx_queue_t          watches;
+    ngx_uint_t           refs;
+    /* ngx_kafka_flush.c */
+    ngx_queue_t          flush_queue;
+    int64_t              flush_wanted;          /* flush up to here; -1: none */
+    unsigned             flushing:1;
+    unsigned             gone:1;                /* deleted or replaced */
+};
+
+struct ngx_kafka_topic_s {
+    ngx_str_t            name;
+    kf_uuid_t            id;
+    int32_t              partition_count;
+    ngx_kafka_part_t   **parts;                 /* filled in at first use */
+    int32_t             *slots;
+    kl_config_t          log;                   /* effective configuration */
+    kf_batch_rules_t     rules;                 /* times relative: see .c */
+    ngx_flag_t           caching;               /* write.caching */
+    int64_t              changed;               /* journal offset to wait for */
+    ngx_uint_t           refs;
+    unsigned             internal:1;
+    unsigned             gone:1;
+};
+
+/*
+ * Look-ups in the worker's table, refreshed from the coordinator when the
+ * version in the zone differs.  NGX_OK, NGX_DECLINED (no such topic), NGX_AGAIN
+ * (coordinator recovering).  The result is valid until control returns to the
+ * event loop, unless referenced.
+ */
+ngx_int_t ngx_kafka_topic_by_name(ngx_kafka_broker_t *b, kf_str_t name,
+    ngx_kafka_topic_t **t);
+ngx_int_t ngx_kafka_topic_by_id(ngx_kafka_broker_t *b, kf_uuid_t id,
+    ngx_kafka_topic_t **t);
+/* NULL: no such partition (or no memory). */
+ngx_kafka_part_t *ngx_kafka_topic_part(ngx_kafka_broker_t *b,
+    ngx_kafka_topic_t *t, int32_t index);
+void ngx_kafka_part_ref(ngx_kafka_part_t *part);
+void ngx_kafka_part_unref(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
+ngx_int_t ngx_kafka_topics_init(ngx_kafka_broker_t *b);
+void ngx_kafka_topics_done(ngx_kafka_broker_t *b);
+/* Forget everything cached (after a recovery of the coordinator). */
+void ngx_kafka_topics_reset(ngx_kafka_broker_t *b);
+
+/* The journal offset up to which the worker's table speaks. */
+int64_t ngx_kafka_topics_wait(ngx_kafka_broker_t *b);
+
+/* What consumers see: high watermark and last stable offset. */
+typedef struct {
+    kl_offsets_t  o;
+    int64_t       high_watermark;
+    int64_t       last_stable;
+} ngx_kafka_offsets_t;
+
+void ngx_kafka_part_offsets(ngx_kafka_part_t *part, ngx_kafka_offsets_t *o);
+
+
+/* --- flush --------------------------------------------------------------- */
+
+/*
+ * Asks for everything appended so far to be made durable: posts a thread task
+ * unless one for this partition is under way in this worker, in which case
+ * another follows it.  Its end calls ngx_kafka_changed().
+ */
+void ngx_kafka_flush(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
+
+/* After an append: wakes watches, starts the flush. */
+void ngx_kafka_appended(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
+
+
+/* --- threads ------------------------------------------------------------- */
+
+/*
+ * Runs work(ctx) in the thread pool, then done(ctx) in the event loop.  ctx is
+ * size bytes allocated with ngx_alloc(), zeroed; freed after done().  The task
+ * keeps the worker alive while it exits.  When the queue is full the work is
+ * done at once, here.
+ */
+void *ngx_kafka_task_alloc(ngx_kafka_broker_t *b, size_t size);
+void ngx_kafka_task_post(void *ctx, void (*work)(void *ctx),
+    void (*done)(void *ctx));
+
+
+/* --- connections --------------------------------------------------------- */
+
+typedef struct {
+    ngx_kafka_broker_t          *broker;
+    ngx_stream_complex_value_t  *advertise;     /* NULL: the local address */
+    ngx_msec_t                   idle_timeout;  /* connections.max.idle.ms */
+    size_t                       request_max;   /* socket.request.max.bytes */
+    ngx_flag_t                   log_requests;
+} ngx_stream_kafka_srv_conf_t;
+
+#define NGX_KAFKA_PIPELINE  64                  /* requests read ahead */
+
+struct ngx_kafka_conn_s {
+    ngx_stream_session_t         *session;
+    ngx_connection_t             *connection;
+    ngx_stream_kafka_srv_conf_t  *conf;
+    ngx_kafka_broker_t           *broker;
+    ngx_queue_t                   queue;        /* in broker->conns */
+    ngx_queue_t                   requests;     /* in order, oldest first */
+    ngx_uint_t                    requests_n;
+    /* variables and the access log */
+    kf_str_t                      client_id;    /* last seen, in the pool */
+    kf_str_t                      software;
+    kf_str_t                      software_version;
+    uint64_t                      served;       /* requests answered */
+    uint64_t                      errors;       /* answers with an error code */
+    void                         *io;           /* ngx_kafka_conn.c's own */
+};
+
+/*
+ * One request.  It lives in its own pool, from the last byte of its frame until
+ * the last byte of its answer.
+ */
+struct ngx_kafka_request_s {
+    ngx_kafka_conn_t      *conn;
+    ngx_kafka_broker_t    *broker;
+    ngx_pool_t            *pool;
+    kf_arena_t             arena;               /* chunks from the pool */
+    kf_request_header_t    header;
+    uint8_t               *frame;               /* after the size field */
+    size_t                 frame_len;
+    kf_reader_t            reader;              /* stands at the body */
+    const struct ngx_kafka_api_s  *api;
+    ngx_queue_t            queue;               /* in conn->requests */
+    void                  *body;                /* decoded request */
+    void                  *ctx;                 /* the handler's own */
+    ngx_msec_t             started;             /* ngx_current_msec */
+    int16_t                error;               /* for logs: first error code */
+    kf_str_t               topic;               /* for logs: first topic */
+    /* parking */
+    ngx_event_t            timer;               /* the handler's deadline */
+    void                 (*cancel)(ngx_kafka_request_t *r);
+    void                 (*hurry)(ngx_kafka_request_t *r);  /* NULL: waits */
+    ngx_kafka_watch_t      watch;               /* one, for simple waits */
+    int64_t                wait;                /* journal offset, or -1 */
+    void                 (*resume)(ngx_kafka_request_t *r);
+    /* the answer */
+    ngx_chain_t           *out;                 /* whole frame, set when ready */
+    size_t                 out_size;
+    unsigned               ready:1;
+    unsigned               silent:1;            /* acks=0: no answer at all */
+    unsigned               exclusive:1;         /* later requests wait for it */
+    unsigned               dead:1;              /* connection gone: drop */
+};
+
+
+/* --- requests and handlers ----------------------------------------------- */
+
+/*
+ * Handlers.  Called with the decoded body in r->body.  A handler ends in one of:
+ *
+ *   ngx_kafka_answer(r, &rsp)     at once or later; encodes, queues, writes;
+ *   ngx_kafka_answer_when(r, &rsp, wait)  the same once the journal is flushed
+ *                                 up to wait: it encodes now and parks;
+ *   ngx_kafka_silence(r)          no answer (acks=0);
+ *   ngx_kafka_fail(r, why)        closes the connection after what is pending.
+ *
+ * A handler that parks sets r->cancel, which is called when the connection goes
+ * away (to drop watches, slices, references) and must not answer, and
+ * r->hurry when it can answer early (reload).  A parked request that has a
+ * thread task under way must not be freed before the task's end: see
+ * ngx_kafka_request_hold()/release().
+ */
+typedef void (*ngx_kafka_handler_pt)(ngx_kafka_request_t *r);
+
+typedef struct ngx_kafka_api_s {
+    int16_t               key;
+    ngx_kafka_handler_pt  handler;
+    ngx_uint_t            flags;
+#define NGX_KAFKA_API_BEFORE_OPEN  1            /* served while not open */
+} ngx_kafka_api_t;
+
+/* What is served: versions and decoders come from the codec's kf_api(). */
+extern const ngx_kafka_api_t  ngx_kafka_apis[];
+extern const ngx_uint_t       ngx_kafka_apis_n;
+
+void ngx_kafka_answer(ngx_kafka_request_t *r, const void *response);
+void ngx_kafka_answer_when(ngx_kafka_request_t *r, const void *response,
+    int64_t wait);
+void ngx_kafka_silence(ngx_kafka_request_t *r);
+void ngx_kafka_fail(ngx_kafka_request_t *r, const char *why);
+
+/* Calls resume(r) when the broker is open (again) in this worker. */
+void ngx_kafka_park_ready(ngx_kafka_request_t *r,
+    void (*resume)(ngx_kafka_request_t *r));
+/* Calls resume(r) once the journal is flushed up to wait; at once if it is. */
+void ngx_kafka_park_journal(ngx_kafka_request_t *r, int64_t wait,
+    void (*resume)(ngx_kafka_request_t *r));
+
+/* Keeps the request's memory while a thread works on it.  After release the
+ * request may be gone (r->dead): release answers NGX_DONE then. */
+void ngx_kafka_request_hold(ngx_kafka_request_t *r);
+ngx_int_t ngx_kafka_request_release(ngx_kafka_request_t *r);
+
+/* Response memory: zeroed, from the request's pool. */
+#define ngx_kafka_calloc(r, n, type)                                          \
+    ((type *) kf_arena_array(&(r)->arena, (size_t) (n), sizeof(type)))
+
+/* Host and port to tell clients: kafka_advertise or the local address. */
+ngx_int_t ngx_kafka_advertised(ngx_kafka_conn_t *kc, kf_str_t *host,
+    int32_t *port);
+
+/* A slice of a file for kf_records_t.ref: the writer makes a file buffer of it
+ * and drops the reference when it is sent or the request goes. */
+typedef struct {
+    kl_slice_t  slice;
+} ngx_kafka_splice_t;
+
+/* ngx_kafka_conn.c */
+void ngx_kafka_conn_handler(ngx_stream_session_t *s);
+/* An answer became ready: write whatever is ready in order. */
+void ngx_kafka_conn_write(ngx_kafka_conn_t *kc);
+void ngx_kafka_conn_close(ngx_kafka_conn_t *kc, const char *why);
+/* The worker is exiting: answer parked requests early, then drain and close. */
+void ngx_kafka_conns_drain(ngx_kafka_broker_t *b);
+
+
+#pragma GCC visibility pop
+
+#endif
