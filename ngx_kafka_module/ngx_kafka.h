@@ -157,6 +157,10 @@ void ngx_kafka_changed(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
  * nothing of theirs waits (descriptors of deleted partitions are closed). */
 void ngx_kafka_topics_changed(ngx_kafka_broker_t *b);
 
+/* The zone's counter of such changes, raised by ngx_kafka_topics_changed() and
+ * by each recovery of the coordinator; read without a lock.  (life half) */
+uint64_t ngx_kafka_topics_version(ngx_kafka_broker_t *b);
+
 
 /* --- partitions and topics of this worker -------------------------------- */
 
