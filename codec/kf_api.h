@@ -34,6 +34,10 @@ typedef struct {
                                   const void *response);
 } kf_api_t;
 
+/* All APIs that the schemas have, by ascending key (gen/kf_api_table.c). */
+extern const kf_api_t  kf_api_table[];
+extern const size_t    kf_api_count;
+
 /* NULL: no such API in the schemas. */
 const kf_api_t *kf_api(int16_t key);
 
