@@ -33,6 +33,8 @@
 #include "../coordinator/kc.h"
 #include "../coordinator/kc_config.h"
 
+extern ngx_module_t  ngx_stream_kafka_module;
+
 #pragma GCC visibility push(hidden)
 
 
@@ -56,7 +58,7 @@ struct ngx_kafka_broker_s {
     ngx_str_t               data;               /* NUL-terminated, absolute */
     size_t                  zone_size;
     ngx_int_t               node_id;
-    ngx_msec_t              drain_timeout;
+    ngx_msec_t              drain_timeout;      /* the longest of its servers */
     size_t                  buffer_budget;      /* bytes of requests per worker */
     ngx_uint_t              open_files;
     ngx_thread_pool_t      *thread_pool;
@@ -68,12 +70,17 @@ struct ngx_kafka_broker_s {
     /* process */
     ngx_log_t              *log;
     ngx_kafka_zone_t       *zone;
+    kl_shared_t            *parts;              /* in the zone; set with env */
     kl_env_t               *env;
     kc_t                    kc;
+    int32_t                 leader_epoch;       /* set when the state is OPEN */
     ngx_kafka_part_t       *journal;            /* slot 0 of the log's table */
     ngx_uint_t              state;              /* NGX_KAFKA_CLOSED … */
     ngx_int_t               worker_slot;        /* in the zone, -1: none */
     struct ngx_kafka_topics_s  *topics;         /* ngx_kafka_topics.c */
+    void                   *sessions;           /* ngx_kafka_session.c */
+    int64_t                 session_slots;      /* of the broker's configs; */
+    int64_t                 fetch_bytes_max;    /* … read when it opens */
     struct ngx_kafka_wake_s    *wake;           /* ngx_kafka_wake.c */
     struct ngx_kafka_owner_s   *owner;          /* ngx_kafka_owner.c */
     struct ngx_kafka_jobs_s    *jobs;           /* ngx_kafka_job.c */
@@ -82,6 +89,12 @@ struct ngx_kafka_broker_s {
     ngx_uint_t              conns_n;
     size_t                  buffered;           /* bytes of requests held now */
     ngx_uint_t              tasks_n;            /* thread tasks under way */
+    uint64_t                epoch;              /* of the state attached to */
+    ngx_event_t             timer;              /* opening, and waiting for it */
+    struct ngx_kafka_fired_s   *fired;          /* ngx_kafka_wake.c */
+    ngx_array_t            *servers;            /* listeners: ngx_kafka_broker.c */
+    unsigned                exiting:1;          /* no new work, see drain */
+    unsigned                stepping:1;
 };
 
 /*
@@ -121,7 +134,17 @@ ngx_int_t ngx_kafka_coord_lock(ngx_kafka_broker_t *b);
 void ngx_kafka_coord_unlock(ngx_kafka_broker_t *b);
 
 /* After a decision that appended: publishes the journal and starts its flush.
- * Called by ngx_kafka_coord_unlock() when the journal's end has moved. */
+ * Called by ngx_kafka_coord_unlock() when the journal's end has moved; that call
+ * also raises the topics version and wakes the others when topics changed. */
+
+/*
+ * Is the journal durable up to wait, an offset told while b->epoch was epoch?
+ * NGX_OK, NGX_AGAIN (watch b->journal and ask again), NGX_DECLINED: the journal
+ * was reopened meanwhile (its flush had failed), so what the answer relies on
+ * may be lost: decide the request anew or refuse it with a retriable code.
+ */
+ngx_int_t ngx_kafka_journal_flushed(ngx_kafka_broker_t *b, uint64_t epoch,
+    int64_t wait);
 
 
 /* --- watches ------------------------------------------------------------- */
@@ -140,7 +163,9 @@ struct ngx_kafka_watch_s {
     ngx_queue_t          queue;
     void               (*handler)(ngx_kafka_watch_t *w);
     void                *data;
-    ngx_kafka_part_t    *part;                  /* NULL: not waiting */
+    ngx_kafka_part_t    *part;                  /* NULL: not of a partition */
+    ngx_kafka_broker_t  *broker;                /* set by add */
+    unsigned             waiting:1;             /* in a list; else del is void */
 };
 
 void ngx_kafka_watch_add(ngx_kafka_broker_t *b, ngx_kafka_part_t *part,
@@ -152,6 +177,10 @@ void ngx_kafka_watch_ready(ngx_kafka_broker_t *b, ngx_kafka_watch_t *w);
 /* Whoever changed a control block calls this afterwards, without any lock: wakes
  * the watches of this worker and of all others. */
 void ngx_kafka_changed(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
+
+/* A wait ended at its deadline although its condition held: counted in the zone;
+ * stays 0 unless a wake-up was lost. */
+void ngx_kafka_wait_missed(ngx_kafka_broker_t *b);
 
 /* Topics or configs changed: other workers drop what they cached, also when
  * nothing of theirs waits (descriptors of deleted partitions are closed). */
@@ -176,6 +205,8 @@ struct ngx_kafka_part_s {
     /* ngx_kafka_flush.c */
     ngx_queue_t          flush_queue;
     int64_t              flush_wanted;          /* flush up to here; -1: none */
+    ngx_kafka_part_t    *wake_next;             /* ngx_kafka_wake.c */
+    unsigned             wake_listed:1;
     unsigned             flushing:1;
     unsigned             gone:1;                /* deleted or replaced */
 };
@@ -187,10 +218,14 @@ struct ngx_kafka_topic_s {
     ngx_kafka_part_t   **parts;                 /* filled in at first use */
     int32_t             *slots;
     kl_config_t          log;                   /* effective configuration */
-    kf_batch_rules_t     rules;                 /* times relative: see .c */
+    kf_batch_rules_t     rules;                 /* timestamps: distances from now */
+    int64_t              compression;           /* KC_COMPRESSION_PRODUCER, … */
     ngx_flag_t           caching;               /* write.caching */
     int64_t              changed;               /* journal offset to wait for */
-    ngx_uint_t           refs;
+    uint64_t             version;               /* of the zone, when looked up */
+    ngx_str_node_t       by_name;
+    ngx_str_node_t       by_id;
+    ngx_uint_t           refs;                  /* parts alive, and the table */
     unsigned             internal:1;
     unsigned             gone:1;
 };
@@ -212,11 +247,10 @@ void ngx_kafka_part_ref(ngx_kafka_part_t *part);
 void ngx_kafka_part_unref(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
 ngx_int_t ngx_kafka_topics_init(ngx_kafka_broker_t *b);
 void ngx_kafka_topics_done(ngx_kafka_broker_t *b);
-/* Forget everything cached (after a recovery of the coordinator). */
-void ngx_kafka_topics_reset(ngx_kafka_broker_t *b);
-
-/* The journal offset up to which the worker's table speaks. */
-int64_t ngx_kafka_topics_wait(ngx_kafka_broker_t *b);
+/* Looks every cached topic up again (the zone's version has changed): drops
+ * those that are gone and runs the watches of their partitions.  Called by the
+ * wake-up handler, and after a recovery of the coordinator. */
+void ngx_kafka_topics_refresh(ngx_kafka_broker_t *b);
 
 /* What consumers see: high watermark and last stable offset. */
 typedef struct {
@@ -226,6 +260,10 @@ typedef struct {
 } ngx_kafka_offsets_t;
 
 void ngx_kafka_part_offsets(ngx_kafka_part_t *part, ngx_kafka_offsets_t *o);
+
+
+/* Drops all fetch sessions (ngx_kafka_session.c). */
+void ngx_kafka_sessions_done(ngx_kafka_broker_t *b);
 
 
 /* --- flush --------------------------------------------------------------- */
@@ -262,6 +300,9 @@ typedef struct {
     ngx_msec_t                   idle_timeout;  /* connections.max.idle.ms */
     size_t                       request_max;   /* socket.request.max.bytes */
     ngx_flag_t                   log_requests;
+    ngx_msec_t                   drain_timeout; /* kafka_drain_timeout */
+    ngx_str_t                    name;          /* as written after `kafka` */
+    ngx_uint_t                   line;
 } ngx_stream_kafka_srv_conf_t;
 
 #define NGX_KAFKA_PIPELINE  64                  /* requests read ahead */
@@ -309,6 +350,7 @@ struct ngx_kafka_request_s {
     void                 (*hurry)(ngx_kafka_request_t *r);  /* NULL: waits */
     ngx_kafka_watch_t      watch;               /* one, for simple waits */
     int64_t                wait;                /* journal offset, or -1 */
+    uint64_t               epoch;               /* b->epoch when wait was told */
     void                 (*resume)(ngx_kafka_request_t *r);
     /* the answer */
     ngx_chain_t           *out;                 /* whole frame, set when ready */
@@ -365,6 +407,8 @@ void ngx_kafka_park_journal(ngx_kafka_request_t *r, int64_t wait,
 
 /* Keeps the request's memory while a thread works on it.  After release the
  * request may be gone (r->dead): release answers NGX_DONE then. */
+/* Clears r->exclusive and dispatches the requests that waited behind it. */
+void ngx_kafka_request_proceed(ngx_kafka_request_t *r);
 void ngx_kafka_request_hold(ngx_kafka_request_t *r);
 ngx_int_t ngx_kafka_request_release(ngx_kafka_request_t *r);
 
@@ -389,6 +433,9 @@ void ngx_kafka_conn_write(ngx_kafka_conn_t *kc);
 void ngx_kafka_conn_close(ngx_kafka_conn_t *kc, const char *why);
 /* The worker is exiting: answer parked requests early, then drain and close. */
 void ngx_kafka_conns_drain(ngx_kafka_broker_t *b);
+
+/* ngx_kafka_var.c: the $kafka_* variables; at preconfiguration. */
+ngx_int_t ngx_kafka_add_variables(ngx_conf_t *cf);
 
 
 #pragma GCC visibility pop
