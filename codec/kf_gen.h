@@ -64,6 +64,15 @@ kf_close_tag(kf_reader_t *r, const kf_reader_t *field)
 }
 
 
+/* Before a tagged field: its tag, and its size as a counting pass found it. */
+static inline void
+kf_write_tag(kf_writer_t *w, uint32_t tag, size_t size)
+{
+    kf_write_uvarint(w, tag);
+    kf_write_uvarint(w, (uint32_t) size);
+}
+
+
 /* The end of a whole message: nothing may follow it. */
 static inline kf_rc_t
 kf_finish(kf_reader_t *r)

@@ -206,8 +206,11 @@ sub parse_file {
 sub name_structs {
     my ($m, $node, $prefix, $seen) = @_;
 
-    $node->{c} = "kf_$m->{id}" . ($prefix eq '' ? '' : "_$prefix");
-    $node->{fn} = $prefix eq '' ? $m->{id} : "$m->{id}_$prefix";
+    my $suffix = $prefix eq '' ? '' : "_$prefix";
+
+    $node->{c} = "kf_$m->{id}$suffix";
+    $node->{fn} = "$m->{id}$suffix";
+    $node->{local} = ($m->{unit} eq 'api' ? $m->{kind} : $m->{base}) . $suffix;
 
     for my $f (grep { $_->{kids} } @{$node->{kids}}) {
         my $name = $f->{snake};
@@ -224,27 +227,51 @@ sub name_structs {
 
 # --- shared by the writers ---------------------------------------------------
 
+# One statement, broken at commas, else at blanks, where it is too long.
+
 sub wrap {
-    my ($indent, $text, $hang) = @_;
+    my ($indent, $text) = @_;
 
     return "$indent$text\n" if length("$indent$text") < 80;
 
+    my $hang = "$indent    ";
     my ($out, $line) = ('', $indent);
 
-    $hang //= "$indent    ";
+    for my $part (split /(?<=,) /, $text) {
+        my @words = length("$hang$part") < 79 ? $part : split / /, $part;
 
-    for my $word (split / /, $text) {
-        if (length("$line$word") > 79 && $line =~ /\S/) {
-            $line =~ s/\s+$//;
-            $out .= "$line\n";
-            $line = $hang;
+        for my $word (@words) {
+            if (length("$line$word") > 79 && $line =~ /\S/) {
+                $out .= $line =~ s/ +$/\n/r;
+                $line = $hang;
+            }
+            $line .= "$word ";
         }
-        $line .= "$word ";
     }
 
-    $line =~ s/\s+$//;
+    return $out . ($line =~ s/ +$/\n/r);
+}
 
-    return "$out$line\n";
+# "name(args)", broken as function heads are; no newline at the end.
+
+sub head {
+    my ($name, @args) = @_;
+
+    my ($out, $line) = ('', "$name(");
+
+    for my $k (0 .. $#args) {
+        my $arg = $args[$k] . ($k < $#args ? ',' : ')');
+        my $gap = $line =~ /[( ]$/ ? '' : ' ';
+
+        if (length("$line$gap$arg") > 78) {
+            $out .= "$line\n";
+            $line = "    $arg";
+        } else {
+            $line .= "$gap$arg";
+        }
+    }
+
+    return "$out$line";
 }
 
 # C condition for a range of versions; '' when it always holds.
@@ -256,7 +283,7 @@ sub condition {
     my ($lo, $hi) = ($v->[0] > $all->[0], $v->[1] < $all->[1]);
 
     return '0' if $v->[0] > $v->[1];
-    return "version == $v->[0]" if $v->[0] == $v->[1] && ($lo || $hi);
+    return "version == $v->[0]" if $v->[0] == $v->[1] && $hi;
     return "version >= $v->[0] && version <= $v->[1]" if $lo && $hi;
     return "version >= $v->[0]" if $lo;
     return "version <= $v->[1]" if $hi;
@@ -425,18 +452,18 @@ sub struct_c {
     return "$out} $node->{c}_t;\n";
 }
 
-sub decode_proto {
-    my ($m) = @_;
+sub decode_head {
+    my ($ret, $m) = @_;
 
-    return "kf_decode_$m->{id}(kf_reader_t *r, int16_t version, kf_arena_t *a,"
-        . "\n    $m->{c}_t *m)";
+    return head("${ret}kf_decode_$m->{id}", 'kf_reader_t *r',
+                'int16_t version', 'kf_arena_t *a', "$m->{c}_t *m");
 }
 
-sub encode_proto {
-    my ($m) = @_;
+sub encode_head {
+    my ($ret, $m) = @_;
 
-    return "kf_encode_$m->{id}(kf_writer_t *w, int16_t version,"
-        . "\n    const $m->{c}_t *m)";
+    return head("${ret}kf_encode_$m->{id}", 'kf_writer_t *w',
+                'int16_t version', "const $m->{c}_t *m");
 }
 
 sub header_body {
@@ -452,11 +479,11 @@ sub header_body {
 
     for my $m (@messages) {
         for my $node (grep { has_init($_) } structs($m)) {
-            $out .= "void kf_init_$node->{fn}($node->{c}_t *m);\n";
+            $out .= head("void kf_init_$node->{fn}", "$node->{c}_t *m") . ";\n";
         }
 
-        $out .= 'kf_rc_t ' . decode_proto($m) . ";\n";
-        $out .= 'void ' . encode_proto($m) . ";\n\n";
+        $out .= decode_head('kf_rc_t ', $m) . ";\n";
+        $out .= encode_head('void ', $m) . ";\n\n";
     }
 
     return $out;
@@ -507,10 +534,13 @@ sub read_value {
 sub decode_field {
     my ($f, $i, $r) = @_;
 
+    $r //= 'r';
+
     my $m = "m->$f->{snake}";
     my $span = span($f);
     my $flexible = flexible($f);
     my $null = $f->{null} ? flag($f->{null}, $span) : 'false';
+    my $rc = $r eq 'r' ? 'r->rc' : 'field.rc';
     my $out = '';
 
     if ($f->{array}) {
@@ -518,11 +548,11 @@ sub decode_field {
 
         $out .= wrap($i, "${m}_n = kf_read_count($r, $flexible, $null, $min);");
         $out .= wrap($i, "$m = kf_take_array($r, a, &${m}_n, sizeof(*$m));");
-        $out .= "\n${i}for (i = 0; i < ${m}_n && $r->rc == KF_OK; i++) {\n"
-              =~ s/&?(\w+)->rc/$r eq '&field' ? 'field.rc' : "$1->rc"/er;
+        $out .= "\n" . wrap($i, "for (i = 0; i < ${m}_n && $rc == KF_OK;"
+                                 . " i++) {");
 
         if ($f->{kids}) {
-            $out .= wrap("$i    ", "decode_$f->{fn}($r, version, a, &${m}[i]);");
+            $out .= wrap("$i    ", "decode_$f->{local}($r, version, a, &${m}[i]);");
         } else {
             $out .= "$i    ${m}[i] = "
                   . read_value($f, $flexible, 'false', $r) . ";\n";
@@ -533,16 +563,16 @@ sub decode_field {
 
     if ($f->{kids} && $f->{null}) {
         return "$i$m = NULL;\n\n"
-             . "${i}if (kf_read_i8($r) >= 0 && $r->rc == KF_OK) {\n"
+             . "${i}if (kf_read_i8($r) >= 0 && $rc == KF_OK) {\n"
              . "$i    $m = kf_arena_array(a, 1, sizeof(*$m));\n\n"
              . "$i    if ($m == NULL) {\n"
              . "$i        kf_reader_fail($r, KF_NO_MEMORY);\n\n"
              . "$i    } else {\n"
-             . wrap("$i        ", "decode_$f->{fn}($r, version, a, $m);")
+             . wrap("$i        ", "decode_$f->{local}($r, version, a, $m);")
              . "$i    }\n$i}\n";
     }
 
-    return wrap($i, "decode_$f->{fn}($r, version, a, &$m);") if $f->{kids};
+    return wrap($i, "decode_$f->{local}($r, version, a, &$m);") if $f->{kids};
 
     if ($f->{type} eq 'records') {
         return wrap($i, "records = kf_read_bytes($r, $flexible, $null);")
@@ -579,52 +609,84 @@ sub tagged {
            @{$node->{kids}};
 }
 
+# Code for all untagged fields of a node, neighbours of the same versions under
+# one condition; without is what to do in versions that lack them.
+
+sub body {
+    my ($node, $with, $without) = @_;
+
+    my $all = span($node);
+    my @groups;
+
+    for my $f (grep { !defined $_->{tag} } @{$node->{kids}}) {
+        my $c = condition($f->{ver}, $all);
+
+        push @groups, [$c] if !@groups || $groups[-1][0] ne $c;
+        push @{$groups[-1]}, $f;
+    }
+
+    my @parts;
+
+    for my $group (@groups) {
+        my ($c, @fields) = @$group;
+
+        if ($c eq '') {
+            push @parts, paragraphs(map { $with->($_, '    ') } @fields);
+            next;
+        }
+
+        my $part = "    if ($c) {\n"
+                 . paragraphs(map { $with->($_, '        ') } @fields);
+
+        if ($without) {
+            $part .= "\n    } else {\n"
+                   . join '', map { $without->($_, '        ') } @fields;
+        }
+
+        push @parts, "$part    }\n";
+    }
+
+    return join "\n", @parts;
+}
+
+# A blank line around whatever has a block of its own.
+
+sub paragraphs {
+    my ($out, $block) = ('', 0);
+
+    for my $code (@_) {
+        my $is = $code =~ /\{/ ? 1 : 0;
+
+        $out .= "\n" if $out ne '' && ($is || $block);
+        $out .= $code;
+        $block = $is;
+    }
+
+    return $out;
+}
+
 sub decode_struct {
     my ($node) = @_;
 
     my $all = span($node);
-    my $top = $node->{kind} ? 1 : 0;
-    my $body = '';
-    my $last = '';
+    my $body = body($node, \&decode_field, \&default_field);
+    my $defaults = join '', map { default_field($_, '    ') } tagged($node);
 
-    for my $f (@{$node->{kids}}) {
-        if (defined $f->{tag}) {
-            $body .= "\n" if $last eq 'block';
-            $body .= default_field($f, '    ');
-            $last = 'plain';
-            next;
-        }
-
-        my $c = condition($f->{ver}, $all);
-        my $code = decode_field($f, $c eq '' ? '    ' : '        ', 'r');
-
-        if ($c ne '') {
-            next if $c eq '0';
-            $body .= "\n" if $body ne '';
-            $body .= "    if ($c) {\n$code\n    } else {\n"
-                   . default_field($f, '        ') . "    }\n";
-            $last = 'block';
-
-        } else {
-            my $block = $code =~ /\n.*\n/ && $code =~ /\{/;
-            $body .= "\n" if $body ne '' && ($last eq 'block' || $block);
-            $body .= $code;
-            $last = $block ? 'block' : 'plain';
-        }
-    }
-
+    $body .= "\n$defaults" if $defaults ne '';
     $body .= decode_tags($node, $all);
 
     my @locals;
-    my $name = "decode_$node->{fn}";
+    my $name = "decode_$node->{local}";
 
     push @locals, ['int32_t', 'i'] if $body =~ /\bi = 0\b/;
     push @locals, ['uint32_t', 'tags'] if $body =~ /\btags\b/;
     push @locals, ['kf_bytes_t', 'records'] if $body =~ /\brecords = /;
     push @locals, ['kf_reader_t', 'field'] if $body =~ /\bfield\b/;
 
-    my $out = "static void\n$name(kf_reader_t *r, int16_t version,"
-            . " kf_arena_t *a,\n    $node->{c}_t *m)\n{\n";
+    my $out = "static void\n"
+            . head($name, 'kf_reader_t *r', 'int16_t version',
+                   'kf_arena_t *a', "$node->{c}_t *m")
+            . "\n{\n";
 
     $out .= locals(@locals);
     $out .= "    (void) version;\n" if $body !~ /\bversion\b/;
@@ -720,7 +782,7 @@ sub encode_field {
 
         $out .= "\n${i}for (i = 0; i < ${m}_n; i++) {\n";
         $out .= $f->{kids}
-            ? wrap("$i    ", "encode_$f->{fn}(w, version, &${m}[i]);")
+            ? wrap("$i    ", "encode_$f->{local}(w, version, &${m}[i]);")
             : wrap("$i    ", write_value($f, "${m}[i]", $flexible, 'false'));
 
         return "$out$i}\n";
@@ -729,11 +791,11 @@ sub encode_field {
     if ($f->{kids} && $f->{null}) {
         return "${i}kf_write_i8(w, $m ? 1 : -1);\n\n"
              . "${i}if ($m) {\n"
-             . wrap("$i    ", "encode_$f->{fn}(w, version, $m);")
+             . wrap("$i    ", "encode_$f->{local}(w, version, $m);")
              . "$i}\n";
     }
 
-    return wrap($i, "encode_$f->{fn}(w, version, &$m);") if $f->{kids};
+    return wrap($i, "encode_$f->{local}(w, version, &$m);") if $f->{kids};
     return wrap($i, write_value($f, $m, $flexible, $null));
 }
 
@@ -750,7 +812,7 @@ sub differs {
     }
 
     return $v if $f->{kids} && $f->{null};
-    return "!is_default_$f->{fn}(&$v)" if $f->{kids};
+    return "!is_default_$f->{local}(&$v)" if $f->{kids};
     return "!kf_uuid_is_zero($v)" if $f->{type} eq 'uuid';
 
     if ($f->{type} =~ /^(string|bytes|records)$/) {
@@ -776,7 +838,8 @@ sub is_default_c {
                    : "!$d";
     }
 
-    return "static bool\nis_default_$node->{fn}(const $node->{c}_t *m)\n{\n"
+    return "static bool\n"
+         . head("is_default_$node->{local}", "const $node->{c}_t *m") . "\n{\n"
          . '    return ' . join("\n           && ", @terms) . ";\n}\n";
 }
 
@@ -786,8 +849,10 @@ sub put_c {
     my $body = encode_field($f, '    ');
     my @locals = $body =~ /\bi = 0\b/ ? (['int32_t', 'i']) : ();
 
-    return "static void\nput_$node->{fn}_$f->{snake}(kf_writer_t *w,"
-         . " int16_t version,\n    const $node->{c}_t *m)\n{\n"
+    return "static void\n"
+         . head("put_$node->{local}_$f->{snake}", 'kf_writer_t *w',
+                'int16_t version', "const $node->{c}_t *m")
+         . "\n{\n"
          . locals(@locals)
          . ($body =~ /\bversion\b/ ? '' : "    (void) version;\n\n")
          . "$body}\n";
@@ -797,32 +862,22 @@ sub encode_struct {
     my ($node) = @_;
 
     my $all = span($node);
-    my ($body, $last) = ('', '');
-
-    for my $f (grep { !defined $_->{tag} } @{$node->{kids}}) {
-        my $c = condition($f->{ver}, $all);
-
-        next if $c eq '0';
-
-        my $code = encode_field($f, $c eq '' ? '    ' : '        ');
-        my $block = $c ne '' || $code =~ /\{/;
-
-        $body .= "\n" if $body ne '' && ($last || $block);
-        $body .= $c ne '' ? "    if ($c) {\n$code    }\n" : $code;
-        $last = $block;
-    }
+    my $body = body($node, \&encode_field);
 
     $body .= encode_tags($node, $all);
 
     my @locals;
 
     push @locals, ['int32_t', 'i'] if $body =~ /\bi = 0\b/;
-    push @locals, ['uint32_t', 'tags'] if $body =~ /\btags\b/;
+    push @locals, ['bool', join ', ', map { "tag$_->{tag}" }
+                   grep { $body =~ /\btag$_->{tag}\b/ } tagged($node)]
+        if $body =~ /\btag\d/;
     push @locals, ['kf_writer_t', 'size'] if $body =~ /\bsize\b/;
 
-    my $out = "static void\nencode_$node->{fn}(kf_writer_t *w,"
-            . " int16_t version,\n    const $node->{c}_t *m)\n{\n"
-            . locals(@locals);
+    my $out = "static void\n"
+            . head("encode_$node->{local}", 'kf_writer_t *w',
+                   'int16_t version', "const $node->{c}_t *m")
+            . "\n{\n" . locals(@locals);
 
     $out .= "    (void) version;\n" if $body !~ /\bversion\b/;
     $out .= "    (void) m;\n" if $body !~ /\bm\b/;
@@ -841,27 +896,24 @@ sub encode_tags {
     my $i = $c eq '' ? '    ' : '        ';
     my $flexall = intersect([$node->{flex}, $MAX], $all);
     my @tagged = grep { condition($_->{ver}, $flexall) ne '0' } tagged($node);
-    my ($count, $write) = ('', '');
+    my ($test, $write) = ('', '');
 
     for my $f (@tagged) {
         my $in = condition($f->{ver}, $flexall);
         my $if = $in eq '' ? differs($f, 'm') : "$in && " . differs($f, 'm');
-        my $put = "put_$node->{fn}_$f->{snake}";
+        my $put = "put_$node->{local}_$f->{snake}";
 
-        $count .= wrap($i, 'tags += ' . ($if =~ /^[!\w>.-]+$/ && $if !~ /^!/
-                       && $f->{type} eq 'bool' ? $if : "($if) ? 1 : 0") . ';');
-        $write .= "\n" . wrap($i, "if ($if) {")
+        $test .= wrap($i, "tag$f->{tag} = $if;");
+        $write .= "\n${i}if (tag$f->{tag}) {\n"
                 . "$i    kf_writer_count(&size);\n"
                 . wrap("$i    ", "$put(&size, version, m);")
-                . "$i    kf_write_uvarint(w, $f->{tag});\n"
-                . "$i    kf_write_uvarint(w, (uint32_t) size.size);\n"
+                . "$i    kf_write_tag(w, $f->{tag}, size.size);\n"
                 . wrap("$i    ", "$put(w, version, m);")
                 . "$i}\n";
     }
 
-    my $body = @tagged
-        ? "${i}tags = 0;\n$count${i}kf_write_uvarint(w, tags);\n$write"
-        : "${i}kf_write_uvarint(w, 0);\n";
+    my $sum = join ' + ', map { "tag$_->{tag}" } @tagged;
+    my $body = "$test${i}kf_write_uvarint(w, " . ($sum || '0') . ");\n$write";
 
     return "\n$body" if $c eq '';
     return "\n    if ($c) {\n$body    }\n";
@@ -873,7 +925,8 @@ sub encode_tags {
 sub init_c {
     my ($node) = @_;
 
-    my $out = "void\nkf_init_$node->{fn}($node->{c}_t *m)\n{\n"
+    my $out = "void\n" . head("kf_init_$node->{fn}", "$node->{c}_t *m")
+            . "\n{\n"
             . "    memset(m, 0, sizeof($node->{c}_t));\n\n";
 
     for my $f (grep { needs_init($_) } @{$node->{kids}}) {
@@ -900,7 +953,7 @@ sub source_body {
         for my $node (@structs) {
             for my $f (tagged($node)) {
                 next if !$f->{kids} || $f->{array} || $f->{null};
-                push @parts, is_default_c($f) unless $tagged_struct{$f->{fn}}++;
+                push @parts, is_default_c($f) unless $tagged_struct{$f->{local}}++;
             }
         }
 
@@ -919,12 +972,12 @@ sub source_body {
         # Later versions of embedded data only append fields (see the schema).
         my $finish = $m->{unit} eq 'data' ? 'r->rc' : 'kf_finish(r)';
 
-        push @parts, 'kf_rc_t' . "\n" . decode_proto($m) . "\n{\n"
+        push @parts, "kf_rc_t\n" . decode_head('', $m) . "\n{\n"
             . "    if ($range) {\n        return KF_UNSUPPORTED;\n    }\n\n"
-            . "    decode_$m->{id}(r, version, a, m);\n\n"
+            . "    decode_$m->{local}(r, version, a, m);\n\n"
             . "    return $finish;\n}\n";
-        push @parts, 'void' . "\n" . encode_proto($m) . "\n{\n"
-            . "    encode_$m->{id}(w, version, m);\n}\n";
+        push @parts, "void\n" . encode_head('', $m) . "\n{\n"
+            . "    encode_$m->{local}(w, version, m);\n}\n";
     }
 
     return join "\n\n", @parts;
@@ -976,26 +1029,18 @@ END
     for my $m (@apis) {
         my $base = $m->{base};
 
-        $out .= <<"END";
-static kf_rc_t
-decode_$base(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
-{
-    return kf_decode_${base}_request(r, version, a, m);
-}
-
-
-static void
-encode_$base(kf_writer_t *w, int16_t version, const void *m)
-{
-    kf_encode_${base}_response(w, version, m);
-}
-
-
-END
+        $out .= "static kf_rc_t\n"
+              . head("decode_$base", 'kf_reader_t *r', 'int16_t version',
+                     'kf_arena_t *a', 'void *m')
+              . "\n{\n    return kf_decode_${base}_request(r, version, a, m);\n"
+              . "}\n\n\nstatic void\n"
+              . head("encode_$base", 'kf_writer_t *w', 'int16_t version',
+                     'const void *m')
+              . "\n{\n    kf_encode_${base}_response(w, version, m);\n}\n\n\n";
     }
 
-    $out .= "/* By key: key, min, max, advertised min, first flexible, name. */\n"
-          . "const kf_api_t  kf_api_table[] = {\n";
+    $out .= "/* Key, min, max, advertised min, first flexible, name. */\n"
+          . "\nconst kf_api_t  kf_api_table[] = {\n";
 
     for my $m (@apis) {
         my $flex = $m->{flex} > $m->{ver}[1] ? $m->{ver}[1] + 1 : $m->{flex};

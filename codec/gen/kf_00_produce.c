@@ -5,7 +5,7 @@
 
 
 static void
-decode_produce_request_partition_data(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_partition_data(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_produce_request_partition_data_t *m)
 {
     kf_bytes_t  records;
@@ -25,7 +25,7 @@ decode_produce_request_partition_data(kf_reader_t *r, int16_t version, kf_arena_
 
 
 static void
-decode_produce_request_topic_data(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_topic_data(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_produce_request_topic_data_t *m)
 {
     int32_t  i;
@@ -37,21 +37,20 @@ decode_produce_request_topic_data(kf_reader_t *r, int16_t version, kf_arena_t *a
         m->name = kf_str("");
     }
 
-    if (version == 13) {
+    if (version >= 13) {
         m->topic_id = kf_read_uuid(r);
 
     } else {
         memset(&m->topic_id, 0, sizeof(m->topic_id));
     }
 
-    m->partition_data_n = kf_read_count(r, version >= 9, false, version >= 9 ?
-        6 : 8);
+    m->partition_data_n = kf_read_count(r, version >= 9, false,
+        version >= 9 ? 6 : 8);
     m->partition_data = kf_take_array(r, a, &m->partition_data_n,
         sizeof(*m->partition_data));
 
     for (i = 0; i < m->partition_data_n && r->rc == KF_OK; i++) {
-        decode_produce_request_partition_data(r, version, a,
-            &m->partition_data[i]);
+        decode_request_partition_data(r, version, a, &m->partition_data[i]);
     }
 
     if (version >= 9) {
@@ -61,7 +60,7 @@ decode_produce_request_topic_data(kf_reader_t *r, int16_t version, kf_arena_t *a
 
 
 static void
-decode_produce_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_produce_request_t *m)
 {
     int32_t  i;
@@ -70,13 +69,13 @@ decode_produce_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     m->acks = kf_read_i16(r);
     m->timeout_ms = kf_read_i32(r);
 
-    m->topic_data_n = kf_read_count(r, version >= 9, false, version >= 13 ? 18
-        : version >= 9 ? 3 : 6);
+    m->topic_data_n = kf_read_count(r, version >= 9, false,
+        version >= 13 ? 18 : version >= 9 ? 3 : 6);
     m->topic_data = kf_take_array(r, a, &m->topic_data_n,
         sizeof(*m->topic_data));
 
     for (i = 0; i < m->topic_data_n && r->rc == KF_OK; i++) {
-        decode_produce_request_topic_data(r, version, a, &m->topic_data[i]);
+        decode_request_topic_data(r, version, a, &m->topic_data[i]);
     }
 
     if (version >= 9) {
@@ -86,7 +85,7 @@ decode_produce_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_produce_request_partition_data(kf_writer_t *w, int16_t version,
+encode_request_partition_data(kf_writer_t *w, int16_t version,
     const kf_produce_request_partition_data_t *m)
 {
     kf_write_i32(w, m->index);
@@ -99,7 +98,7 @@ encode_produce_request_partition_data(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_produce_request_topic_data(kf_writer_t *w, int16_t version,
+encode_request_topic_data(kf_writer_t *w, int16_t version,
     const kf_produce_request_topic_data_t *m)
 {
     int32_t  i;
@@ -108,15 +107,14 @@ encode_produce_request_topic_data(kf_writer_t *w, int16_t version,
         kf_write_str(w, m->name, version >= 9, false);
     }
 
-    if (version == 13) {
+    if (version >= 13) {
         kf_write_uuid(w, m->topic_id);
     }
 
     kf_write_count(w, m->partition_data_n, version >= 9, false);
 
     for (i = 0; i < m->partition_data_n; i++) {
-        encode_produce_request_partition_data(w, version,
-            &m->partition_data[i]);
+        encode_request_partition_data(w, version, &m->partition_data[i]);
     }
 
     if (version >= 9) {
@@ -126,8 +124,7 @@ encode_produce_request_topic_data(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_produce_request(kf_writer_t *w, int16_t version,
-    const kf_produce_request_t *m)
+encode_request(kf_writer_t *w, int16_t version, const kf_produce_request_t *m)
 {
     int32_t  i;
 
@@ -138,7 +135,7 @@ encode_produce_request(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topic_data_n, version >= 9, false);
 
     for (i = 0; i < m->topic_data_n; i++) {
-        encode_produce_request_topic_data(w, version, &m->topic_data[i]);
+        encode_request_topic_data(w, version, &m->topic_data[i]);
     }
 
     if (version >= 9) {
@@ -155,7 +152,7 @@ kf_decode_produce_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_produce_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -165,12 +162,13 @@ void
 kf_encode_produce_request(kf_writer_t *w, int16_t version,
     const kf_produce_request_t *m)
 {
-    encode_produce_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 void
-kf_init_produce_response_current_leader(kf_produce_response_current_leader_t *m)
+kf_init_produce_response_current_leader(
+    kf_produce_response_current_leader_t *m)
 {
     memset(m, 0, sizeof(kf_produce_response_current_leader_t));
 
@@ -180,7 +178,8 @@ kf_init_produce_response_current_leader(kf_produce_response_current_leader_t *m)
 
 
 void
-kf_init_produce_response_partition_responses(kf_produce_response_partition_responses_t *m)
+kf_init_produce_response_partition_responses(
+    kf_produce_response_partition_responses_t *m)
 {
     memset(m, 0, sizeof(kf_produce_response_partition_responses_t));
 
@@ -191,7 +190,8 @@ kf_init_produce_response_partition_responses(kf_produce_response_partition_respo
 
 
 static bool
-is_default_produce_response_current_leader(const kf_produce_response_current_leader_t *m)
+is_default_response_current_leader(
+    const kf_produce_response_current_leader_t *m)
 {
     return m->leader_id == -1
            && m->leader_epoch == -1;
@@ -199,7 +199,7 @@ is_default_produce_response_current_leader(const kf_produce_response_current_lea
 
 
 static void
-decode_produce_response_record_errors(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_record_errors(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_produce_response_record_errors_t *m)
 {
     (void) a;
@@ -214,7 +214,7 @@ decode_produce_response_record_errors(kf_reader_t *r, int16_t version, kf_arena_
 
 
 static void
-decode_produce_response_current_leader(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_current_leader(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_produce_response_current_leader_t *m)
 {
     (void) version;
@@ -228,8 +228,8 @@ decode_produce_response_current_leader(kf_reader_t *r, int16_t version, kf_arena
 
 
 static void
-decode_produce_response_partition_responses(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_produce_response_partition_responses_t *m)
+decode_response_partition_responses(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_produce_response_partition_responses_t *m)
 {
     int32_t      i;
     uint32_t     tags;
@@ -253,19 +253,14 @@ decode_produce_response_partition_responses(kf_reader_t *r, int16_t version, kf_
             sizeof(*m->record_errors));
 
         for (i = 0; i < m->record_errors_n && r->rc == KF_OK; i++) {
-            decode_produce_response_record_errors(r, version, a,
-                &m->record_errors[i]);
+            decode_response_record_errors(r, version, a, &m->record_errors[i]);
         }
+
+        m->error_message = kf_read_str(r, version >= 9, true);
 
     } else {
         m->record_errors = NULL;
         m->record_errors_n = 0;
-    }
-
-    if (version >= 8) {
-        m->error_message = kf_read_str(r, version >= 9, true);
-
-    } else {
         m->error_message = kf_null_str;
     }
 
@@ -277,7 +272,7 @@ decode_produce_response_partition_responses(kf_reader_t *r, int16_t version, kf_
 
             case 0:
                 if (version >= 10) {
-                    decode_produce_response_current_leader(&field, version, a,
+                    decode_response_current_leader(&field, version, a,
                         &m->current_leader);
                     kf_close_tag(r, &field);
                 }
@@ -292,7 +287,7 @@ decode_produce_response_partition_responses(kf_reader_t *r, int16_t version, kf_
 
 
 static void
-decode_produce_response_responses(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_responses(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_produce_response_responses_t *m)
 {
     int32_t  i;
@@ -304,20 +299,20 @@ decode_produce_response_responses(kf_reader_t *r, int16_t version, kf_arena_t *a
         m->name = kf_str("");
     }
 
-    if (version == 13) {
+    if (version >= 13) {
         m->topic_id = kf_read_uuid(r);
 
     } else {
         memset(&m->topic_id, 0, sizeof(m->topic_id));
     }
 
-    m->partition_responses_n = kf_read_count(r, version >= 9, false, version >=
-        9 ? 33 : version >= 8 ? 36 : version >= 5 ? 30 : 22);
+    m->partition_responses_n = kf_read_count(r, version >= 9, false,
+        version >= 9 ? 33 : version >= 8 ? 36 : version >= 5 ? 30 : 22);
     m->partition_responses = kf_take_array(r, a, &m->partition_responses_n,
         sizeof(*m->partition_responses));
 
     for (i = 0; i < m->partition_responses_n && r->rc == KF_OK; i++) {
-        decode_produce_response_partition_responses(r, version, a,
+        decode_response_partition_responses(r, version, a,
             &m->partition_responses[i]);
     }
 
@@ -328,7 +323,7 @@ decode_produce_response_responses(kf_reader_t *r, int16_t version, kf_arena_t *a
 
 
 static void
-decode_produce_response_node_endpoints(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_node_endpoints(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_produce_response_node_endpoints_t *m)
 {
     (void) version;
@@ -344,22 +339,23 @@ decode_produce_response_node_endpoints(kf_reader_t *r, int16_t version, kf_arena
 
 
 static void
-decode_produce_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_produce_response_t *m)
 {
     int32_t      i;
     uint32_t     tags;
     kf_reader_t  field;
 
-    m->responses_n = kf_read_count(r, version >= 9, false, version >= 13 ? 18 :
-        version >= 9 ? 3 : 6);
+    m->responses_n = kf_read_count(r, version >= 9, false,
+        version >= 13 ? 18 : version >= 9 ? 3 : 6);
     m->responses = kf_take_array(r, a, &m->responses_n, sizeof(*m->responses));
 
     for (i = 0; i < m->responses_n && r->rc == KF_OK; i++) {
-        decode_produce_response_responses(r, version, a, &m->responses[i]);
+        decode_response_responses(r, version, a, &m->responses[i]);
     }
 
     m->throttle_time_ms = kf_read_i32(r);
+
     m->node_endpoints = NULL;
     m->node_endpoints_n = 0;
 
@@ -374,9 +370,10 @@ decode_produce_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
                     m->node_endpoints = kf_take_array(&field, a,
                         &m->node_endpoints_n, sizeof(*m->node_endpoints));
 
-                    for (i = 0; i < m->node_endpoints_n && field.rc == KF_OK; i++) {
-                        decode_produce_response_node_endpoints(&field, version,
-                            a, &m->node_endpoints[i]);
+                    for (i = 0; i < m->node_endpoints_n && field.rc == KF_OK;
+                        i++) {
+                        decode_response_node_endpoints(&field, version, a,
+                            &m->node_endpoints[i]);
                     }
                     kf_close_tag(r, &field);
                 }
@@ -391,7 +388,7 @@ decode_produce_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_produce_response_record_errors(kf_writer_t *w, int16_t version,
+encode_response_record_errors(kf_writer_t *w, int16_t version,
     const kf_produce_response_record_errors_t *m)
 {
     kf_write_i32(w, m->batch_index);
@@ -404,7 +401,7 @@ encode_produce_response_record_errors(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_produce_response_current_leader(kf_writer_t *w, int16_t version,
+encode_response_current_leader(kf_writer_t *w, int16_t version,
     const kf_produce_response_current_leader_t *m)
 {
     (void) version;
@@ -417,19 +414,19 @@ encode_produce_response_current_leader(kf_writer_t *w, int16_t version,
 
 
 static void
-put_produce_response_partition_responses_current_leader(kf_writer_t *w, int16_t version,
-    const kf_produce_response_partition_responses_t *m)
+put_response_partition_responses_current_leader(kf_writer_t *w,
+    int16_t version, const kf_produce_response_partition_responses_t *m)
 {
-    encode_produce_response_current_leader(w, version, &m->current_leader);
+    encode_response_current_leader(w, version, &m->current_leader);
 }
 
 
 static void
-encode_produce_response_partition_responses(kf_writer_t *w, int16_t version,
+encode_response_partition_responses(kf_writer_t *w, int16_t version,
     const kf_produce_response_partition_responses_t *m)
 {
     int32_t      i;
-    uint32_t     tags;
+    bool         tag0;
     kf_writer_t  size;
 
     kf_write_i32(w, m->index);
@@ -445,38 +442,29 @@ encode_produce_response_partition_responses(kf_writer_t *w, int16_t version,
         kf_write_count(w, m->record_errors_n, version >= 9, false);
 
         for (i = 0; i < m->record_errors_n; i++) {
-            encode_produce_response_record_errors(w, version,
-                &m->record_errors[i]);
+            encode_response_record_errors(w, version, &m->record_errors[i]);
         }
-    }
 
-    if (version >= 8) {
         kf_write_str(w, m->error_message, version >= 9, true);
     }
 
     if (version >= 9) {
-        tags = 0;
-        tags += (version >= 10 &&
-            !is_default_produce_response_current_leader(&m->current_leader)) ?
-            1 : 0;
-        kf_write_uvarint(w, tags);
+        tag0 = version >= 10 &&
+            !is_default_response_current_leader(&m->current_leader);
+        kf_write_uvarint(w, tag0);
 
-        if (version >= 10 &&
-            !is_default_produce_response_current_leader(&m->current_leader)) {
+        if (tag0) {
             kf_writer_count(&size);
-            put_produce_response_partition_responses_current_leader(&size,
-                version, m);
-            kf_write_uvarint(w, 0);
-            kf_write_uvarint(w, (uint32_t) size.size);
-            put_produce_response_partition_responses_current_leader(w, version,
-                m);
+            put_response_partition_responses_current_leader(&size, version, m);
+            kf_write_tag(w, 0, size.size);
+            put_response_partition_responses_current_leader(w, version, m);
         }
     }
 }
 
 
 static void
-encode_produce_response_responses(kf_writer_t *w, int16_t version,
+encode_response_responses(kf_writer_t *w, int16_t version,
     const kf_produce_response_responses_t *m)
 {
     int32_t  i;
@@ -485,14 +473,14 @@ encode_produce_response_responses(kf_writer_t *w, int16_t version,
         kf_write_str(w, m->name, version >= 9, false);
     }
 
-    if (version == 13) {
+    if (version >= 13) {
         kf_write_uuid(w, m->topic_id);
     }
 
     kf_write_count(w, m->partition_responses_n, version >= 9, false);
 
     for (i = 0; i < m->partition_responses_n; i++) {
-        encode_produce_response_partition_responses(w, version,
+        encode_response_partition_responses(w, version,
             &m->partition_responses[i]);
     }
 
@@ -503,7 +491,7 @@ encode_produce_response_responses(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_produce_response_node_endpoints(kf_writer_t *w, int16_t version,
+encode_response_node_endpoints(kf_writer_t *w, int16_t version,
     const kf_produce_response_node_endpoints_t *m)
 {
     (void) version;
@@ -518,7 +506,7 @@ encode_produce_response_node_endpoints(kf_writer_t *w, int16_t version,
 
 
 static void
-put_produce_response_node_endpoints(kf_writer_t *w, int16_t version,
+put_response_node_endpoints(kf_writer_t *w, int16_t version,
     const kf_produce_response_t *m)
 {
     int32_t  i;
@@ -526,39 +514,36 @@ put_produce_response_node_endpoints(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->node_endpoints_n, true, false);
 
     for (i = 0; i < m->node_endpoints_n; i++) {
-        encode_produce_response_node_endpoints(w, version,
-            &m->node_endpoints[i]);
+        encode_response_node_endpoints(w, version, &m->node_endpoints[i]);
     }
 }
 
 
 static void
-encode_produce_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_produce_response_t *m)
 {
     int32_t      i;
-    uint32_t     tags;
+    bool         tag0;
     kf_writer_t  size;
 
     kf_write_count(w, m->responses_n, version >= 9, false);
 
     for (i = 0; i < m->responses_n; i++) {
-        encode_produce_response_responses(w, version, &m->responses[i]);
+        encode_response_responses(w, version, &m->responses[i]);
     }
 
     kf_write_i32(w, m->throttle_time_ms);
 
     if (version >= 9) {
-        tags = 0;
-        tags += (version >= 10 && m->node_endpoints_n > 0) ? 1 : 0;
-        kf_write_uvarint(w, tags);
+        tag0 = version >= 10 && m->node_endpoints_n > 0;
+        kf_write_uvarint(w, tag0);
 
-        if (version >= 10 && m->node_endpoints_n > 0) {
+        if (tag0) {
             kf_writer_count(&size);
-            put_produce_response_node_endpoints(&size, version, m);
-            kf_write_uvarint(w, 0);
-            kf_write_uvarint(w, (uint32_t) size.size);
-            put_produce_response_node_endpoints(w, version, m);
+            put_response_node_endpoints(&size, version, m);
+            kf_write_tag(w, 0, size.size);
+            put_response_node_endpoints(w, version, m);
         }
     }
 }
@@ -572,7 +557,7 @@ kf_decode_produce_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_produce_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -582,5 +567,5 @@ void
 kf_encode_produce_response(kf_writer_t *w, int16_t version,
     const kf_produce_response_t *m)
 {
-    encode_produce_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -87,15 +87,17 @@ typedef struct {
 } kf_produce_response_t;
 
 
-kf_rc_t kf_decode_produce_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_produce_request_t *m);
+kf_rc_t kf_decode_produce_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_produce_request_t *m);
 void kf_encode_produce_request(kf_writer_t *w, int16_t version,
     const kf_produce_request_t *m);
 
-void kf_init_produce_response_current_leader(kf_produce_response_current_leader_t *m);
-void kf_init_produce_response_partition_responses(kf_produce_response_partition_responses_t *m);
-kf_rc_t kf_decode_produce_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_produce_response_t *m);
+void kf_init_produce_response_current_leader(
+    kf_produce_response_current_leader_t *m);
+void kf_init_produce_response_partition_responses(
+    kf_produce_response_partition_responses_t *m);
+kf_rc_t kf_decode_produce_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_produce_response_t *m);
 void kf_encode_produce_response(kf_writer_t *w, int16_t version,
     const kf_produce_response_t *m);
 

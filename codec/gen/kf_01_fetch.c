@@ -39,7 +39,7 @@ kf_init_fetch_request(kf_fetch_request_t *m)
 
 
 static bool
-is_default_fetch_request_replica_state(const kf_fetch_request_replica_state_t *m)
+is_default_request_replica_state(const kf_fetch_request_replica_state_t *m)
 {
     return m->replica_id == -1
            && m->replica_epoch == -1;
@@ -47,7 +47,7 @@ is_default_fetch_request_replica_state(const kf_fetch_request_replica_state_t *m
 
 
 static void
-decode_fetch_request_replica_state(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_replica_state(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_fetch_request_replica_state_t *m)
 {
     (void) version;
@@ -61,7 +61,7 @@ decode_fetch_request_replica_state(kf_reader_t *r, int16_t version, kf_arena_t *
 
 
 static void
-decode_fetch_request_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_fetch_request_partitions_t *m)
 {
     uint32_t     tags;
@@ -95,6 +95,7 @@ decode_fetch_request_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     }
 
     m->partition_max_bytes = kf_read_i32(r);
+
     memset(&m->replica_directory_id, 0, sizeof(m->replica_directory_id));
     m->high_watermark = INT64_MAX;
 
@@ -110,7 +111,7 @@ decode_fetch_request_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
                 break;
 
             case 1:
-                if (version == 18) {
+                if (version >= 18) {
                     m->high_watermark = kf_read_i64(&field);
                     kf_close_tag(r, &field);
                 }
@@ -125,13 +126,13 @@ decode_fetch_request_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-decode_fetch_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_fetch_request_topics_t *m)
 {
     int32_t  i;
 
     if (version <= 12) {
-        m->topic = kf_read_str(r, version == 12, false);
+        m->topic = kf_read_str(r, version >= 12, false);
 
     } else {
         m->topic = kf_str("");
@@ -144,13 +145,13 @@ decode_fetch_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
         memset(&m->topic_id, 0, sizeof(m->topic_id));
     }
 
-    m->partitions_n = kf_read_count(r, version >= 12, false, version >= 12 ? 33
-        : version >= 9 ? 28 : version >= 5 ? 24 : 16);
+    m->partitions_n = kf_read_count(r, version >= 12, false,
+        version >= 12 ? 33 : version >= 9 ? 28 : version >= 5 ? 24 : 16);
     m->partitions = kf_take_array(r, a, &m->partitions_n,
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_fetch_request_partitions(r, version, a, &m->partitions[i]);
+        decode_request_partitions(r, version, a, &m->partitions[i]);
     }
 
     if (version >= 12) {
@@ -160,13 +161,13 @@ decode_fetch_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-decode_fetch_request_forgotten_topics_data(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_fetch_request_forgotten_topics_data_t *m)
+decode_request_forgotten_topics_data(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_fetch_request_forgotten_topics_data_t *m)
 {
     int32_t  i;
 
     if (version <= 12) {
-        m->topic = kf_read_str(r, version == 12, false);
+        m->topic = kf_read_str(r, version >= 12, false);
 
     } else {
         m->topic = kf_str("");
@@ -194,14 +195,12 @@ decode_fetch_request_forgotten_topics_data(kf_reader_t *r, int16_t version, kf_a
 
 
 static void
-decode_fetch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_fetch_request_t *m)
 {
     int32_t      i;
     uint32_t     tags;
     kf_reader_t  field;
-
-    m->cluster_id = kf_null_str;
 
     if (version <= 14) {
         m->replica_id = kf_read_i32(r);
@@ -210,7 +209,6 @@ decode_fetch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         m->replica_id = -1;
     }
 
-    kf_init_fetch_request_replica_state(&m->replica_state);
     m->max_wait_ms = kf_read_i32(r);
     m->min_bytes = kf_read_i32(r);
     m->max_bytes = kf_read_i32(r);
@@ -218,24 +216,19 @@ decode_fetch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
     if (version >= 7) {
         m->session_id = kf_read_i32(r);
-
-    } else {
-        m->session_id = 0;
-    }
-
-    if (version >= 7) {
         m->session_epoch = kf_read_i32(r);
 
     } else {
+        m->session_id = 0;
         m->session_epoch = -1;
     }
 
-    m->topics_n = kf_read_count(r, version >= 12, false, version >= 13 ? 18 :
-        version >= 12 ? 3 : 6);
+    m->topics_n = kf_read_count(r, version >= 12, false,
+        version >= 13 ? 18 : version >= 12 ? 3 : 6);
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_fetch_request_topics(r, version, a, &m->topics[i]);
+        decode_request_topics(r, version, a, &m->topics[i]);
     }
 
     if (version >= 7) {
@@ -245,7 +238,7 @@ decode_fetch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
             &m->forgotten_topics_data_n, sizeof(*m->forgotten_topics_data));
 
         for (i = 0; i < m->forgotten_topics_data_n && r->rc == KF_OK; i++) {
-            decode_fetch_request_forgotten_topics_data(r, version, a,
+            decode_request_forgotten_topics_data(r, version, a,
                 &m->forgotten_topics_data[i]);
         }
 
@@ -261,6 +254,9 @@ decode_fetch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         m->rack_id = kf_str("");
     }
 
+    m->cluster_id = kf_null_str;
+    kf_init_fetch_request_replica_state(&m->replica_state);
+
     if (version >= 12) {
         for (tags = kf_read_uvarint(r); tags && r->rc == KF_OK; tags--) {
             switch (kf_open_tag(r, &field)) {
@@ -272,7 +268,7 @@ decode_fetch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
             case 1:
                 if (version >= 15) {
-                    decode_fetch_request_replica_state(&field, version, a,
+                    decode_request_replica_state(&field, version, a,
                         &m->replica_state);
                     kf_close_tag(r, &field);
                 }
@@ -287,7 +283,7 @@ decode_fetch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_fetch_request_replica_state(kf_writer_t *w, int16_t version,
+encode_request_replica_state(kf_writer_t *w, int16_t version,
     const kf_fetch_request_replica_state_t *m)
 {
     (void) version;
@@ -300,7 +296,7 @@ encode_fetch_request_replica_state(kf_writer_t *w, int16_t version,
 
 
 static void
-put_fetch_request_partitions_replica_directory_id(kf_writer_t *w, int16_t version,
+put_request_partitions_replica_directory_id(kf_writer_t *w, int16_t version,
     const kf_fetch_request_partitions_t *m)
 {
     (void) version;
@@ -310,7 +306,7 @@ put_fetch_request_partitions_replica_directory_id(kf_writer_t *w, int16_t versio
 
 
 static void
-put_fetch_request_partitions_high_watermark(kf_writer_t *w, int16_t version,
+put_request_partitions_high_watermark(kf_writer_t *w, int16_t version,
     const kf_fetch_request_partitions_t *m)
 {
     (void) version;
@@ -320,10 +316,10 @@ put_fetch_request_partitions_high_watermark(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_fetch_request_partitions(kf_writer_t *w, int16_t version,
+encode_request_partitions(kf_writer_t *w, int16_t version,
     const kf_fetch_request_partitions_t *m)
 {
-    uint32_t     tags;
+    bool         tag0, tag1;
     kf_writer_t  size;
 
     kf_write_i32(w, m->partition);
@@ -345,40 +341,35 @@ encode_fetch_request_partitions(kf_writer_t *w, int16_t version,
     kf_write_i32(w, m->partition_max_bytes);
 
     if (version >= 12) {
-        tags = 0;
-        tags += (version >= 17 && !kf_uuid_is_zero(m->replica_directory_id)) ?
-            1 : 0;
-        tags += (version == 18 && m->high_watermark != INT64_MAX) ? 1 : 0;
-        kf_write_uvarint(w, tags);
+        tag0 = version >= 17 && !kf_uuid_is_zero(m->replica_directory_id);
+        tag1 = version >= 18 && m->high_watermark != INT64_MAX;
+        kf_write_uvarint(w, tag0 + tag1);
 
-        if (version >= 17 && !kf_uuid_is_zero(m->replica_directory_id)) {
+        if (tag0) {
             kf_writer_count(&size);
-            put_fetch_request_partitions_replica_directory_id(&size, version,
-                m);
-            kf_write_uvarint(w, 0);
-            kf_write_uvarint(w, (uint32_t) size.size);
-            put_fetch_request_partitions_replica_directory_id(w, version, m);
+            put_request_partitions_replica_directory_id(&size, version, m);
+            kf_write_tag(w, 0, size.size);
+            put_request_partitions_replica_directory_id(w, version, m);
         }
 
-        if (version == 18 && m->high_watermark != INT64_MAX) {
+        if (tag1) {
             kf_writer_count(&size);
-            put_fetch_request_partitions_high_watermark(&size, version, m);
-            kf_write_uvarint(w, 1);
-            kf_write_uvarint(w, (uint32_t) size.size);
-            put_fetch_request_partitions_high_watermark(w, version, m);
+            put_request_partitions_high_watermark(&size, version, m);
+            kf_write_tag(w, 1, size.size);
+            put_request_partitions_high_watermark(w, version, m);
         }
     }
 }
 
 
 static void
-encode_fetch_request_topics(kf_writer_t *w, int16_t version,
+encode_request_topics(kf_writer_t *w, int16_t version,
     const kf_fetch_request_topics_t *m)
 {
     int32_t  i;
 
     if (version <= 12) {
-        kf_write_str(w, m->topic, version == 12, false);
+        kf_write_str(w, m->topic, version >= 12, false);
     }
 
     if (version >= 13) {
@@ -388,7 +379,7 @@ encode_fetch_request_topics(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->partitions_n, version >= 12, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_fetch_request_partitions(w, version, &m->partitions[i]);
+        encode_request_partitions(w, version, &m->partitions[i]);
     }
 
     if (version >= 12) {
@@ -398,13 +389,13 @@ encode_fetch_request_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_fetch_request_forgotten_topics_data(kf_writer_t *w, int16_t version,
+encode_request_forgotten_topics_data(kf_writer_t *w, int16_t version,
     const kf_fetch_request_forgotten_topics_data_t *m)
 {
     int32_t  i;
 
     if (version <= 12) {
-        kf_write_str(w, m->topic, version == 12, false);
+        kf_write_str(w, m->topic, version >= 12, false);
     }
 
     if (version >= 13) {
@@ -424,7 +415,7 @@ encode_fetch_request_forgotten_topics_data(kf_writer_t *w, int16_t version,
 
 
 static void
-put_fetch_request_cluster_id(kf_writer_t *w, int16_t version,
+put_request_cluster_id(kf_writer_t *w, int16_t version,
     const kf_fetch_request_t *m)
 {
     (void) version;
@@ -434,19 +425,18 @@ put_fetch_request_cluster_id(kf_writer_t *w, int16_t version,
 
 
 static void
-put_fetch_request_replica_state(kf_writer_t *w, int16_t version,
+put_request_replica_state(kf_writer_t *w, int16_t version,
     const kf_fetch_request_t *m)
 {
-    encode_fetch_request_replica_state(w, version, &m->replica_state);
+    encode_request_replica_state(w, version, &m->replica_state);
 }
 
 
 static void
-encode_fetch_request(kf_writer_t *w, int16_t version,
-    const kf_fetch_request_t *m)
+encode_request(kf_writer_t *w, int16_t version, const kf_fetch_request_t *m)
 {
     int32_t      i;
-    uint32_t     tags;
+    bool         tag0, tag1;
     kf_writer_t  size;
 
     if (version <= 14) {
@@ -460,23 +450,20 @@ encode_fetch_request(kf_writer_t *w, int16_t version,
 
     if (version >= 7) {
         kf_write_i32(w, m->session_id);
-    }
-
-    if (version >= 7) {
         kf_write_i32(w, m->session_epoch);
     }
 
     kf_write_count(w, m->topics_n, version >= 12, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_fetch_request_topics(w, version, &m->topics[i]);
+        encode_request_topics(w, version, &m->topics[i]);
     }
 
     if (version >= 7) {
         kf_write_count(w, m->forgotten_topics_data_n, version >= 12, false);
 
         for (i = 0; i < m->forgotten_topics_data_n; i++) {
-            encode_fetch_request_forgotten_topics_data(w, version,
+            encode_request_forgotten_topics_data(w, version,
                 &m->forgotten_topics_data[i]);
         }
     }
@@ -486,28 +473,23 @@ encode_fetch_request(kf_writer_t *w, int16_t version,
     }
 
     if (version >= 12) {
-        tags = 0;
-        tags += (m->cluster_id.data) ? 1 : 0;
-        tags += (version >= 15 &&
-            !is_default_fetch_request_replica_state(&m->replica_state)) ? 1 :
-            0;
-        kf_write_uvarint(w, tags);
+        tag0 = m->cluster_id.data;
+        tag1 = version >= 15 &&
+            !is_default_request_replica_state(&m->replica_state);
+        kf_write_uvarint(w, tag0 + tag1);
 
-        if (m->cluster_id.data) {
+        if (tag0) {
             kf_writer_count(&size);
-            put_fetch_request_cluster_id(&size, version, m);
-            kf_write_uvarint(w, 0);
-            kf_write_uvarint(w, (uint32_t) size.size);
-            put_fetch_request_cluster_id(w, version, m);
+            put_request_cluster_id(&size, version, m);
+            kf_write_tag(w, 0, size.size);
+            put_request_cluster_id(w, version, m);
         }
 
-        if (version >= 15 &&
-            !is_default_fetch_request_replica_state(&m->replica_state)) {
+        if (tag1) {
             kf_writer_count(&size);
-            put_fetch_request_replica_state(&size, version, m);
-            kf_write_uvarint(w, 1);
-            kf_write_uvarint(w, (uint32_t) size.size);
-            put_fetch_request_replica_state(w, version, m);
+            put_request_replica_state(&size, version, m);
+            kf_write_tag(w, 1, size.size);
+            put_request_replica_state(w, version, m);
         }
     }
 }
@@ -521,7 +503,7 @@ kf_decode_fetch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_fetch_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -531,7 +513,7 @@ void
 kf_encode_fetch_request(kf_writer_t *w, int16_t version,
     const kf_fetch_request_t *m)
 {
-    encode_fetch_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
@@ -580,7 +562,8 @@ kf_init_fetch_response_partitions(kf_fetch_response_partitions_t *m)
 
 
 static bool
-is_default_fetch_response_diverging_epoch(const kf_fetch_response_diverging_epoch_t *m)
+is_default_response_diverging_epoch(
+    const kf_fetch_response_diverging_epoch_t *m)
 {
     return m->epoch == -1
            && m->end_offset == -1;
@@ -588,7 +571,8 @@ is_default_fetch_response_diverging_epoch(const kf_fetch_response_diverging_epoc
 
 
 static bool
-is_default_fetch_response_current_leader(const kf_fetch_response_current_leader_t *m)
+is_default_response_current_leader(
+    const kf_fetch_response_current_leader_t *m)
 {
     return m->leader_id == -1
            && m->leader_epoch == -1;
@@ -596,7 +580,7 @@ is_default_fetch_response_current_leader(const kf_fetch_response_current_leader_
 
 
 static bool
-is_default_fetch_response_snapshot_id(const kf_fetch_response_snapshot_id_t *m)
+is_default_response_snapshot_id(const kf_fetch_response_snapshot_id_t *m)
 {
     return m->end_offset == -1
            && m->epoch == -1;
@@ -604,8 +588,8 @@ is_default_fetch_response_snapshot_id(const kf_fetch_response_snapshot_id_t *m)
 
 
 static void
-decode_fetch_response_diverging_epoch(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_fetch_response_diverging_epoch_t *m)
+decode_response_diverging_epoch(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_fetch_response_diverging_epoch_t *m)
 {
     (void) version;
     (void) a;
@@ -618,7 +602,7 @@ decode_fetch_response_diverging_epoch(kf_reader_t *r, int16_t version, kf_arena_
 
 
 static void
-decode_fetch_response_current_leader(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_current_leader(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_fetch_response_current_leader_t *m)
 {
     (void) version;
@@ -632,7 +616,7 @@ decode_fetch_response_current_leader(kf_reader_t *r, int16_t version, kf_arena_t
 
 
 static void
-decode_fetch_response_snapshot_id(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_snapshot_id(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_fetch_response_snapshot_id_t *m)
 {
     (void) version;
@@ -646,8 +630,8 @@ decode_fetch_response_snapshot_id(kf_reader_t *r, int16_t version, kf_arena_t *a
 
 
 static void
-decode_fetch_response_aborted_transactions(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_fetch_response_aborted_transactions_t *m)
+decode_response_aborted_transactions(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_fetch_response_aborted_transactions_t *m)
 {
     (void) a;
 
@@ -661,7 +645,7 @@ decode_fetch_response_aborted_transactions(kf_reader_t *r, int16_t version, kf_a
 
 
 static void
-decode_fetch_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_fetch_response_partitions_t *m)
 {
     int32_t      i;
@@ -681,17 +665,13 @@ decode_fetch_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
         m->log_start_offset = -1;
     }
 
-    kf_init_fetch_response_diverging_epoch(&m->diverging_epoch);
-    kf_init_fetch_response_current_leader(&m->current_leader);
-    kf_init_fetch_response_snapshot_id(&m->snapshot_id);
-
-    m->aborted_transactions_n = kf_read_count(r, version >= 12, true, version
-        >= 12 ? 17 : 16);
+    m->aborted_transactions_n = kf_read_count(r, version >= 12, true,
+        version >= 12 ? 17 : 16);
     m->aborted_transactions = kf_take_array(r, a, &m->aborted_transactions_n,
         sizeof(*m->aborted_transactions));
 
     for (i = 0; i < m->aborted_transactions_n && r->rc == KF_OK; i++) {
-        decode_fetch_response_aborted_transactions(r, version, a,
+        decode_response_aborted_transactions(r, version, a,
             &m->aborted_transactions[i]);
     }
 
@@ -707,24 +687,28 @@ decode_fetch_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     m->records.len = records.len;
     m->records.ref = NULL;
 
+    kf_init_fetch_response_diverging_epoch(&m->diverging_epoch);
+    kf_init_fetch_response_current_leader(&m->current_leader);
+    kf_init_fetch_response_snapshot_id(&m->snapshot_id);
+
     if (version >= 12) {
         for (tags = kf_read_uvarint(r); tags && r->rc == KF_OK; tags--) {
             switch (kf_open_tag(r, &field)) {
 
             case 0:
-                decode_fetch_response_diverging_epoch(&field, version, a,
+                decode_response_diverging_epoch(&field, version, a,
                     &m->diverging_epoch);
                 kf_close_tag(r, &field);
                 break;
 
             case 1:
-                decode_fetch_response_current_leader(&field, version, a,
+                decode_response_current_leader(&field, version, a,
                     &m->current_leader);
                 kf_close_tag(r, &field);
                 break;
 
             case 2:
-                decode_fetch_response_snapshot_id(&field, version, a,
+                decode_response_snapshot_id(&field, version, a,
                     &m->snapshot_id);
                 kf_close_tag(r, &field);
                 break;
@@ -738,13 +722,13 @@ decode_fetch_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-decode_fetch_response_responses(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_responses(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_fetch_response_responses_t *m)
 {
     int32_t  i;
 
     if (version <= 12) {
-        m->topic = kf_read_str(r, version == 12, false);
+        m->topic = kf_read_str(r, version >= 12, false);
 
     } else {
         m->topic = kf_str("");
@@ -757,13 +741,13 @@ decode_fetch_response_responses(kf_reader_t *r, int16_t version, kf_arena_t *a,
         memset(&m->topic_id, 0, sizeof(m->topic_id));
     }
 
-    m->partitions_n = kf_read_count(r, version >= 12, false, version >= 12 ? 37
-        : version >= 11 ? 42 : version >= 5 ? 38 : 30);
+    m->partitions_n = kf_read_count(r, version >= 12, false,
+        version >= 12 ? 37 : version >= 11 ? 42 : version >= 5 ? 38 : 30);
     m->partitions = kf_take_array(r, a, &m->partitions_n,
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_fetch_response_partitions(r, version, a, &m->partitions[i]);
+        decode_response_partitions(r, version, a, &m->partitions[i]);
     }
 
     if (version >= 12) {
@@ -773,7 +757,7 @@ decode_fetch_response_responses(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-decode_fetch_response_node_endpoints(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_node_endpoints(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_fetch_response_node_endpoints_t *m)
 {
     (void) version;
@@ -789,7 +773,7 @@ decode_fetch_response_node_endpoints(kf_reader_t *r, int16_t version, kf_arena_t
 
 
 static void
-decode_fetch_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_fetch_response_t *m)
 {
     int32_t      i;
@@ -800,24 +784,19 @@ decode_fetch_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
     if (version >= 7) {
         m->error_code = kf_read_i16(r);
-
-    } else {
-        m->error_code = 0;
-    }
-
-    if (version >= 7) {
         m->session_id = kf_read_i32(r);
 
     } else {
+        m->error_code = 0;
         m->session_id = 0;
     }
 
-    m->responses_n = kf_read_count(r, version >= 12, false, version >= 13 ? 18
-        : version >= 12 ? 3 : 6);
+    m->responses_n = kf_read_count(r, version >= 12, false,
+        version >= 13 ? 18 : version >= 12 ? 3 : 6);
     m->responses = kf_take_array(r, a, &m->responses_n, sizeof(*m->responses));
 
     for (i = 0; i < m->responses_n && r->rc == KF_OK; i++) {
-        decode_fetch_response_responses(r, version, a, &m->responses[i]);
+        decode_response_responses(r, version, a, &m->responses[i]);
     }
 
     m->node_endpoints = NULL;
@@ -834,9 +813,10 @@ decode_fetch_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
                     m->node_endpoints = kf_take_array(&field, a,
                         &m->node_endpoints_n, sizeof(*m->node_endpoints));
 
-                    for (i = 0; i < m->node_endpoints_n && field.rc == KF_OK; i++) {
-                        decode_fetch_response_node_endpoints(&field, version,
-                            a, &m->node_endpoints[i]);
+                    for (i = 0; i < m->node_endpoints_n && field.rc == KF_OK;
+                        i++) {
+                        decode_response_node_endpoints(&field, version, a,
+                            &m->node_endpoints[i]);
                     }
                     kf_close_tag(r, &field);
                 }
@@ -851,7 +831,7 @@ decode_fetch_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_fetch_response_diverging_epoch(kf_writer_t *w, int16_t version,
+encode_response_diverging_epoch(kf_writer_t *w, int16_t version,
     const kf_fetch_response_diverging_epoch_t *m)
 {
     (void) version;
@@ -864,7 +844,7 @@ encode_fetch_response_diverging_epoch(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_fetch_response_current_leader(kf_writer_t *w, int16_t version,
+encode_response_current_leader(kf_writer_t *w, int16_t version,
     const kf_fetch_response_current_leader_t *m)
 {
     (void) version;
@@ -877,7 +857,7 @@ encode_fetch_response_current_leader(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_fetch_response_snapshot_id(kf_writer_t *w, int16_t version,
+encode_response_snapshot_id(kf_writer_t *w, int16_t version,
     const kf_fetch_response_snapshot_id_t *m)
 {
     (void) version;
@@ -890,7 +870,7 @@ encode_fetch_response_snapshot_id(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_fetch_response_aborted_transactions(kf_writer_t *w, int16_t version,
+encode_response_aborted_transactions(kf_writer_t *w, int16_t version,
     const kf_fetch_response_aborted_transactions_t *m)
 {
     kf_write_i64(w, m->producer_id);
@@ -903,35 +883,35 @@ encode_fetch_response_aborted_transactions(kf_writer_t *w, int16_t version,
 
 
 static void
-put_fetch_response_partitions_diverging_epoch(kf_writer_t *w, int16_t version,
+put_response_partitions_diverging_epoch(kf_writer_t *w, int16_t version,
     const kf_fetch_response_partitions_t *m)
 {
-    encode_fetch_response_diverging_epoch(w, version, &m->diverging_epoch);
+    encode_response_diverging_epoch(w, version, &m->diverging_epoch);
 }
 
 
 static void
-put_fetch_response_partitions_current_leader(kf_writer_t *w, int16_t version,
+put_response_partitions_current_leader(kf_writer_t *w, int16_t version,
     const kf_fetch_response_partitions_t *m)
 {
-    encode_fetch_response_current_leader(w, version, &m->current_leader);
+    encode_response_current_leader(w, version, &m->current_leader);
 }
 
 
 static void
-put_fetch_response_partitions_snapshot_id(kf_writer_t *w, int16_t version,
+put_response_partitions_snapshot_id(kf_writer_t *w, int16_t version,
     const kf_fetch_response_partitions_t *m)
 {
-    encode_fetch_response_snapshot_id(w, version, &m->snapshot_id);
+    encode_response_snapshot_id(w, version, &m->snapshot_id);
 }
 
 
 static void
-encode_fetch_response_partitions(kf_writer_t *w, int16_t version,
+encode_response_partitions(kf_writer_t *w, int16_t version,
     const kf_fetch_response_partitions_t *m)
 {
     int32_t      i;
-    uint32_t     tags;
+    bool         tag0, tag1, tag2;
     kf_writer_t  size;
 
     kf_write_i32(w, m->partition_index);
@@ -946,7 +926,7 @@ encode_fetch_response_partitions(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->aborted_transactions_n, version >= 12, true);
 
     for (i = 0; i < m->aborted_transactions_n; i++) {
-        encode_fetch_response_aborted_transactions(w, version,
+        encode_response_aborted_transactions(w, version,
             &m->aborted_transactions[i]);
     }
 
@@ -957,51 +937,43 @@ encode_fetch_response_partitions(kf_writer_t *w, int16_t version,
     kf_write_records(w, m->records, version >= 12);
 
     if (version >= 12) {
-        tags = 0;
-        tags +=
-            (!is_default_fetch_response_diverging_epoch(&m->diverging_epoch)) ?
-            1 : 0;
-        tags += (!is_default_fetch_response_current_leader(&m->current_leader))
-            ? 1 : 0;
-        tags += (!is_default_fetch_response_snapshot_id(&m->snapshot_id)) ? 1 :
-            0;
-        kf_write_uvarint(w, tags);
+        tag0 = !is_default_response_diverging_epoch(&m->diverging_epoch);
+        tag1 = !is_default_response_current_leader(&m->current_leader);
+        tag2 = !is_default_response_snapshot_id(&m->snapshot_id);
+        kf_write_uvarint(w, tag0 + tag1 + tag2);
 
-        if (!is_default_fetch_response_diverging_epoch(&m->diverging_epoch)) {
+        if (tag0) {
             kf_writer_count(&size);
-            put_fetch_response_partitions_diverging_epoch(&size, version, m);
-            kf_write_uvarint(w, 0);
-            kf_write_uvarint(w, (uint32_t) size.size);
-            put_fetch_response_partitions_diverging_epoch(w, version, m);
+            put_response_partitions_diverging_epoch(&size, version, m);
+            kf_write_tag(w, 0, size.size);
+            put_response_partitions_diverging_epoch(w, version, m);
         }
 
-        if (!is_default_fetch_response_current_leader(&m->current_leader)) {
+        if (tag1) {
             kf_writer_count(&size);
-            put_fetch_response_partitions_current_leader(&size, version, m);
-            kf_write_uvarint(w, 1);
-            kf_write_uvarint(w, (uint32_t) size.size);
-            put_fetch_response_partitions_current_leader(w, version, m);
+            put_response_partitions_current_leader(&size, version, m);
+            kf_write_tag(w, 1, size.size);
+            put_response_partitions_current_leader(w, version, m);
         }
 
-        if (!is_default_fetch_response_snapshot_id(&m->snapshot_id)) {
+        if (tag2) {
             kf_writer_count(&size);
-            put_fetch_response_partitions_snapshot_id(&size, version, m);
-            kf_write_uvarint(w, 2);
-            kf_write_uvarint(w, (uint32_t) size.size);
-            put_fetch_response_partitions_snapshot_id(w, version, m);
+            put_response_partitions_snapshot_id(&size, version, m);
+            kf_write_tag(w, 2, size.size);
+            put_response_partitions_snapshot_id(w, version, m);
         }
     }
 }
 
 
 static void
-encode_fetch_response_responses(kf_writer_t *w, int16_t version,
+encode_response_responses(kf_writer_t *w, int16_t version,
     const kf_fetch_response_responses_t *m)
 {
     int32_t  i;
 
     if (version <= 12) {
-        kf_write_str(w, m->topic, version == 12, false);
+        kf_write_str(w, m->topic, version >= 12, false);
     }
 
     if (version >= 13) {
@@ -1011,7 +983,7 @@ encode_fetch_response_responses(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->partitions_n, version >= 12, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_fetch_response_partitions(w, version, &m->partitions[i]);
+        encode_response_partitions(w, version, &m->partitions[i]);
     }
 
     if (version >= 12) {
@@ -1021,7 +993,7 @@ encode_fetch_response_responses(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_fetch_response_node_endpoints(kf_writer_t *w, int16_t version,
+encode_response_node_endpoints(kf_writer_t *w, int16_t version,
     const kf_fetch_response_node_endpoints_t *m)
 {
     (void) version;
@@ -1036,7 +1008,7 @@ encode_fetch_response_node_endpoints(kf_writer_t *w, int16_t version,
 
 
 static void
-put_fetch_response_node_endpoints(kf_writer_t *w, int16_t version,
+put_response_node_endpoints(kf_writer_t *w, int16_t version,
     const kf_fetch_response_t *m)
 {
     int32_t  i;
@@ -1044,47 +1016,40 @@ put_fetch_response_node_endpoints(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->node_endpoints_n, true, false);
 
     for (i = 0; i < m->node_endpoints_n; i++) {
-        encode_fetch_response_node_endpoints(w, version,
-            &m->node_endpoints[i]);
+        encode_response_node_endpoints(w, version, &m->node_endpoints[i]);
     }
 }
 
 
 static void
-encode_fetch_response(kf_writer_t *w, int16_t version,
-    const kf_fetch_response_t *m)
+encode_response(kf_writer_t *w, int16_t version, const kf_fetch_response_t *m)
 {
     int32_t      i;
-    uint32_t     tags;
+    bool         tag0;
     kf_writer_t  size;
 
     kf_write_i32(w, m->throttle_time_ms);
 
     if (version >= 7) {
         kf_write_i16(w, m->error_code);
-    }
-
-    if (version >= 7) {
         kf_write_i32(w, m->session_id);
     }
 
     kf_write_count(w, m->responses_n, version >= 12, false);
 
     for (i = 0; i < m->responses_n; i++) {
-        encode_fetch_response_responses(w, version, &m->responses[i]);
+        encode_response_responses(w, version, &m->responses[i]);
     }
 
     if (version >= 12) {
-        tags = 0;
-        tags += (version >= 16 && m->node_endpoints_n > 0) ? 1 : 0;
-        kf_write_uvarint(w, tags);
+        tag0 = version >= 16 && m->node_endpoints_n > 0;
+        kf_write_uvarint(w, tag0);
 
-        if (version >= 16 && m->node_endpoints_n > 0) {
+        if (tag0) {
             kf_writer_count(&size);
-            put_fetch_response_node_endpoints(&size, version, m);
-            kf_write_uvarint(w, 0);
-            kf_write_uvarint(w, (uint32_t) size.size);
-            put_fetch_response_node_endpoints(w, version, m);
+            put_response_node_endpoints(&size, version, m);
+            kf_write_tag(w, 0, size.size);
+            put_response_node_endpoints(w, version, m);
         }
     }
 }
@@ -1098,7 +1063,7 @@ kf_decode_fetch_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_fetch_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -1108,5 +1073,5 @@ void
 kf_encode_fetch_response(kf_writer_t *w, int16_t version,
     const kf_fetch_response_t *m)
 {
-    encode_fetch_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -136,17 +136,19 @@ typedef struct {
 void kf_init_fetch_request_replica_state(kf_fetch_request_replica_state_t *m);
 void kf_init_fetch_request_partitions(kf_fetch_request_partitions_t *m);
 void kf_init_fetch_request(kf_fetch_request_t *m);
-kf_rc_t kf_decode_fetch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_fetch_request_t *m);
+kf_rc_t kf_decode_fetch_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_fetch_request_t *m);
 void kf_encode_fetch_request(kf_writer_t *w, int16_t version,
     const kf_fetch_request_t *m);
 
-void kf_init_fetch_response_diverging_epoch(kf_fetch_response_diverging_epoch_t *m);
-void kf_init_fetch_response_current_leader(kf_fetch_response_current_leader_t *m);
+void kf_init_fetch_response_diverging_epoch(
+    kf_fetch_response_diverging_epoch_t *m);
+void kf_init_fetch_response_current_leader(
+    kf_fetch_response_current_leader_t *m);
 void kf_init_fetch_response_snapshot_id(kf_fetch_response_snapshot_id_t *m);
 void kf_init_fetch_response_partitions(kf_fetch_response_partitions_t *m);
-kf_rc_t kf_decode_fetch_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_fetch_response_t *m);
+kf_rc_t kf_decode_fetch_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_fetch_response_t *m);
 void kf_encode_fetch_response(kf_writer_t *w, int16_t version,
     const kf_fetch_response_t *m);
 

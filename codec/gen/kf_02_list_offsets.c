@@ -5,7 +5,8 @@
 
 
 void
-kf_init_list_offsets_request_partitions(kf_list_offsets_request_partitions_t *m)
+kf_init_list_offsets_request_partitions(
+    kf_list_offsets_request_partitions_t *m)
 {
     memset(m, 0, sizeof(kf_list_offsets_request_partitions_t));
 
@@ -14,7 +15,7 @@ kf_init_list_offsets_request_partitions(kf_list_offsets_request_partitions_t *m)
 
 
 static void
-decode_list_offsets_request_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_list_offsets_request_partitions_t *m)
 {
     (void) a;
@@ -37,21 +38,20 @@ decode_list_offsets_request_partitions(kf_reader_t *r, int16_t version, kf_arena
 
 
 static void
-decode_list_offsets_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_list_offsets_request_topics_t *m)
 {
     int32_t  i;
 
     m->name = kf_read_str(r, version >= 6, false);
 
-    m->partitions_n = kf_read_count(r, version >= 6, false, version >= 6 ? 17 :
-        version >= 4 ? 16 : 12);
+    m->partitions_n = kf_read_count(r, version >= 6, false,
+        version >= 6 ? 17 : version >= 4 ? 16 : 12);
     m->partitions = kf_take_array(r, a, &m->partitions_n,
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_list_offsets_request_partitions(r, version, a,
-            &m->partitions[i]);
+        decode_request_partitions(r, version, a, &m->partitions[i]);
     }
 
     if (version >= 6) {
@@ -61,7 +61,7 @@ decode_list_offsets_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *
 
 
 static void
-decode_list_offsets_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_list_offsets_request_t *m)
 {
     int32_t  i;
@@ -79,7 +79,7 @@ decode_list_offsets_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_list_offsets_request_topics(r, version, a, &m->topics[i]);
+        decode_request_topics(r, version, a, &m->topics[i]);
     }
 
     if (version >= 10) {
@@ -96,7 +96,7 @@ decode_list_offsets_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_list_offsets_request_partitions(kf_writer_t *w, int16_t version,
+encode_request_partitions(kf_writer_t *w, int16_t version,
     const kf_list_offsets_request_partitions_t *m)
 {
     kf_write_i32(w, m->partition_index);
@@ -114,7 +114,7 @@ encode_list_offsets_request_partitions(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_list_offsets_request_topics(kf_writer_t *w, int16_t version,
+encode_request_topics(kf_writer_t *w, int16_t version,
     const kf_list_offsets_request_topics_t *m)
 {
     int32_t  i;
@@ -124,7 +124,7 @@ encode_list_offsets_request_topics(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->partitions_n, version >= 6, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_list_offsets_request_partitions(w, version, &m->partitions[i]);
+        encode_request_partitions(w, version, &m->partitions[i]);
     }
 
     if (version >= 6) {
@@ -134,7 +134,7 @@ encode_list_offsets_request_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_list_offsets_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_list_offsets_request_t *m)
 {
     int32_t  i;
@@ -148,7 +148,7 @@ encode_list_offsets_request(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, version >= 6, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_list_offsets_request_topics(w, version, &m->topics[i]);
+        encode_request_topics(w, version, &m->topics[i]);
     }
 
     if (version >= 10) {
@@ -169,7 +169,7 @@ kf_decode_list_offsets_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_list_offsets_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -179,12 +179,13 @@ void
 kf_encode_list_offsets_request(kf_writer_t *w, int16_t version,
     const kf_list_offsets_request_t *m)
 {
-    encode_list_offsets_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 void
-kf_init_list_offsets_response_partitions(kf_list_offsets_response_partitions_t *m)
+kf_init_list_offsets_response_partitions(
+    kf_list_offsets_response_partitions_t *m)
 {
     memset(m, 0, sizeof(kf_list_offsets_response_partitions_t));
 
@@ -195,7 +196,7 @@ kf_init_list_offsets_response_partitions(kf_list_offsets_response_partitions_t *
 
 
 static void
-decode_list_offsets_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_list_offsets_response_partitions_t *m)
 {
     (void) a;
@@ -219,21 +220,20 @@ decode_list_offsets_response_partitions(kf_reader_t *r, int16_t version, kf_aren
 
 
 static void
-decode_list_offsets_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_list_offsets_response_topics_t *m)
 {
     int32_t  i;
 
     m->name = kf_read_str(r, version >= 6, false);
 
-    m->partitions_n = kf_read_count(r, version >= 6, false, version >= 6 ? 27 :
-        version >= 4 ? 26 : 22);
+    m->partitions_n = kf_read_count(r, version >= 6, false,
+        version >= 6 ? 27 : version >= 4 ? 26 : 22);
     m->partitions = kf_take_array(r, a, &m->partitions_n,
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_list_offsets_response_partitions(r, version, a,
-            &m->partitions[i]);
+        decode_response_partitions(r, version, a, &m->partitions[i]);
     }
 
     if (version >= 6) {
@@ -243,7 +243,7 @@ decode_list_offsets_response_topics(kf_reader_t *r, int16_t version, kf_arena_t 
 
 
 static void
-decode_list_offsets_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_list_offsets_response_t *m)
 {
     int32_t  i;
@@ -259,7 +259,7 @@ decode_list_offsets_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_list_offsets_response_topics(r, version, a, &m->topics[i]);
+        decode_response_topics(r, version, a, &m->topics[i]);
     }
 
     if (version >= 6) {
@@ -269,7 +269,7 @@ decode_list_offsets_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_list_offsets_response_partitions(kf_writer_t *w, int16_t version,
+encode_response_partitions(kf_writer_t *w, int16_t version,
     const kf_list_offsets_response_partitions_t *m)
 {
     kf_write_i32(w, m->partition_index);
@@ -288,7 +288,7 @@ encode_list_offsets_response_partitions(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_list_offsets_response_topics(kf_writer_t *w, int16_t version,
+encode_response_topics(kf_writer_t *w, int16_t version,
     const kf_list_offsets_response_topics_t *m)
 {
     int32_t  i;
@@ -298,7 +298,7 @@ encode_list_offsets_response_topics(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->partitions_n, version >= 6, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_list_offsets_response_partitions(w, version, &m->partitions[i]);
+        encode_response_partitions(w, version, &m->partitions[i]);
     }
 
     if (version >= 6) {
@@ -308,7 +308,7 @@ encode_list_offsets_response_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_list_offsets_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_list_offsets_response_t *m)
 {
     int32_t  i;
@@ -320,7 +320,7 @@ encode_list_offsets_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, version >= 6, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_list_offsets_response_topics(w, version, &m->topics[i]);
+        encode_response_topics(w, version, &m->topics[i]);
     }
 
     if (version >= 6) {
@@ -330,14 +330,14 @@ encode_list_offsets_response(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_list_offsets_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_list_offsets_response_t *m)
+kf_decode_list_offsets_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_list_offsets_response_t *m)
 {
     if (version < 1 || version > 11) {
         return KF_UNSUPPORTED;
     }
 
-    decode_list_offsets_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -347,5 +347,5 @@ void
 kf_encode_list_offsets_response(kf_writer_t *w, int16_t version,
     const kf_list_offsets_response_t *m)
 {
-    encode_list_offsets_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -60,15 +60,17 @@ typedef struct {
 } kf_list_offsets_response_t;
 
 
-void kf_init_list_offsets_request_partitions(kf_list_offsets_request_partitions_t *m);
-kf_rc_t kf_decode_list_offsets_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_list_offsets_request_t *m);
+void kf_init_list_offsets_request_partitions(
+    kf_list_offsets_request_partitions_t *m);
+kf_rc_t kf_decode_list_offsets_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_list_offsets_request_t *m);
 void kf_encode_list_offsets_request(kf_writer_t *w, int16_t version,
     const kf_list_offsets_request_t *m);
 
-void kf_init_list_offsets_response_partitions(kf_list_offsets_response_partitions_t *m);
-kf_rc_t kf_decode_list_offsets_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_list_offsets_response_t *m);
+void kf_init_list_offsets_response_partitions(
+    kf_list_offsets_response_partitions_t *m);
+kf_rc_t kf_decode_list_offsets_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_list_offsets_response_t *m);
 void kf_encode_list_offsets_response(kf_writer_t *w, int16_t version,
     const kf_list_offsets_response_t *m);
 

@@ -14,7 +14,7 @@ kf_init_metadata_request(kf_metadata_request_t *m)
 
 
 static void
-decode_metadata_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_metadata_request_topics_t *m)
 {
     (void) a;
@@ -35,17 +35,17 @@ decode_metadata_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-decode_metadata_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_metadata_request_t *m)
 {
     int32_t  i;
 
-    m->topics_n = kf_read_count(r, version >= 9, version >= 1, version >= 10 ?
-        18 : 2);
+    m->topics_n = kf_read_count(r, version >= 9, version >= 1,
+        version >= 10 ? 18 : 2);
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_metadata_request_topics(r, version, a, &m->topics[i]);
+        decode_request_topics(r, version, a, &m->topics[i]);
     }
 
     if (version >= 4) {
@@ -76,7 +76,7 @@ decode_metadata_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_metadata_request_topics(kf_writer_t *w, int16_t version,
+encode_request_topics(kf_writer_t *w, int16_t version,
     const kf_metadata_request_topics_t *m)
 {
     if (version >= 10) {
@@ -92,7 +92,7 @@ encode_metadata_request_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_metadata_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_metadata_request_t *m)
 {
     int32_t  i;
@@ -100,7 +100,7 @@ encode_metadata_request(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, version >= 9, version >= 1);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_metadata_request_topics(w, version, &m->topics[i]);
+        encode_request_topics(w, version, &m->topics[i]);
     }
 
     if (version >= 4) {
@@ -129,7 +129,7 @@ kf_decode_metadata_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_metadata_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -139,7 +139,7 @@ void
 kf_encode_metadata_request(kf_writer_t *w, int16_t version,
     const kf_metadata_request_t *m)
 {
-    encode_metadata_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
@@ -172,7 +172,7 @@ kf_init_metadata_response(kf_metadata_response_t *m)
 
 
 static void
-decode_metadata_response_brokers(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_brokers(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_metadata_response_brokers_t *m)
 {
     (void) a;
@@ -195,7 +195,7 @@ decode_metadata_response_brokers(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-decode_metadata_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_metadata_response_partitions_t *m)
 {
     int32_t  i;
@@ -247,7 +247,7 @@ decode_metadata_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t 
 
 
 static void
-decode_metadata_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_metadata_response_topics_t *m)
 {
     int32_t  i;
@@ -269,13 +269,13 @@ decode_metadata_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
         m->is_internal = false;
     }
 
-    m->partitions_n = kf_read_count(r, version >= 9, false, version >= 9 ? 18 :
-        version >= 7 ? 26 : version >= 5 ? 22 : 18);
+    m->partitions_n = kf_read_count(r, version >= 9, false,
+        version >= 9 ? 18 : version >= 7 ? 26 : version >= 5 ? 22 : 18);
     m->partitions = kf_take_array(r, a, &m->partitions_n,
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_metadata_response_partitions(r, version, a, &m->partitions[i]);
+        decode_response_partitions(r, version, a, &m->partitions[i]);
     }
 
     if (version >= 8) {
@@ -292,7 +292,7 @@ decode_metadata_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-decode_metadata_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_metadata_response_t *m)
 {
     int32_t  i;
@@ -304,12 +304,12 @@ decode_metadata_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
         m->throttle_time_ms = 0;
     }
 
-    m->brokers_n = kf_read_count(r, version >= 9, false, version >= 9 ? 11 :
-        version >= 1 ? 12 : 10);
+    m->brokers_n = kf_read_count(r, version >= 9, false,
+        version >= 9 ? 11 : version >= 1 ? 12 : 10);
     m->brokers = kf_take_array(r, a, &m->brokers_n, sizeof(*m->brokers));
 
     for (i = 0; i < m->brokers_n && r->rc == KF_OK; i++) {
-        decode_metadata_response_brokers(r, version, a, &m->brokers[i]);
+        decode_response_brokers(r, version, a, &m->brokers[i]);
     }
 
     if (version >= 2) {
@@ -331,7 +331,7 @@ decode_metadata_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_metadata_response_topics(r, version, a, &m->topics[i]);
+        decode_response_topics(r, version, a, &m->topics[i]);
     }
 
     if (version >= 8 && version <= 10) {
@@ -341,7 +341,7 @@ decode_metadata_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
         m->cluster_authorized_operations = INT32_MIN;
     }
 
-    if (version == 13) {
+    if (version >= 13) {
         m->error_code = kf_read_i16(r);
 
     } else {
@@ -355,7 +355,7 @@ decode_metadata_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_metadata_response_brokers(kf_writer_t *w, int16_t version,
+encode_response_brokers(kf_writer_t *w, int16_t version,
     const kf_metadata_response_brokers_t *m)
 {
     kf_write_i32(w, m->node_id);
@@ -373,7 +373,7 @@ encode_metadata_response_brokers(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_metadata_response_partitions(kf_writer_t *w, int16_t version,
+encode_response_partitions(kf_writer_t *w, int16_t version,
     const kf_metadata_response_partitions_t *m)
 {
     int32_t  i;
@@ -413,7 +413,7 @@ encode_metadata_response_partitions(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_metadata_response_topics(kf_writer_t *w, int16_t version,
+encode_response_topics(kf_writer_t *w, int16_t version,
     const kf_metadata_response_topics_t *m)
 {
     int32_t  i;
@@ -432,7 +432,7 @@ encode_metadata_response_topics(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->partitions_n, version >= 9, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_metadata_response_partitions(w, version, &m->partitions[i]);
+        encode_response_partitions(w, version, &m->partitions[i]);
     }
 
     if (version >= 8) {
@@ -446,7 +446,7 @@ encode_metadata_response_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_metadata_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_metadata_response_t *m)
 {
     int32_t  i;
@@ -458,7 +458,7 @@ encode_metadata_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->brokers_n, version >= 9, false);
 
     for (i = 0; i < m->brokers_n; i++) {
-        encode_metadata_response_brokers(w, version, &m->brokers[i]);
+        encode_response_brokers(w, version, &m->brokers[i]);
     }
 
     if (version >= 2) {
@@ -472,14 +472,14 @@ encode_metadata_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, version >= 9, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_metadata_response_topics(w, version, &m->topics[i]);
+        encode_response_topics(w, version, &m->topics[i]);
     }
 
     if (version >= 8 && version <= 10) {
         kf_write_i32(w, m->cluster_authorized_operations);
     }
 
-    if (version == 13) {
+    if (version >= 13) {
         kf_write_i16(w, m->error_code);
     }
 
@@ -497,7 +497,7 @@ kf_decode_metadata_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_metadata_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -507,5 +507,5 @@ void
 kf_encode_metadata_response(kf_writer_t *w, int16_t version,
     const kf_metadata_response_t *m)
 {
-    encode_metadata_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -76,16 +76,17 @@ typedef struct {
 
 
 void kf_init_metadata_request(kf_metadata_request_t *m);
-kf_rc_t kf_decode_metadata_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_metadata_request_t *m);
+kf_rc_t kf_decode_metadata_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_metadata_request_t *m);
 void kf_encode_metadata_request(kf_writer_t *w, int16_t version,
     const kf_metadata_request_t *m);
 
-void kf_init_metadata_response_partitions(kf_metadata_response_partitions_t *m);
+void kf_init_metadata_response_partitions(
+    kf_metadata_response_partitions_t *m);
 void kf_init_metadata_response_topics(kf_metadata_response_topics_t *m);
 void kf_init_metadata_response(kf_metadata_response_t *m);
-kf_rc_t kf_decode_metadata_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_metadata_response_t *m);
+kf_rc_t kf_decode_metadata_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_metadata_response_t *m);
 void kf_encode_metadata_response(kf_writer_t *w, int16_t version,
     const kf_metadata_response_t *m);
 

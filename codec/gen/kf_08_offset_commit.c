@@ -5,7 +5,8 @@
 
 
 void
-kf_init_offset_commit_request_partitions(kf_offset_commit_request_partitions_t *m)
+kf_init_offset_commit_request_partitions(
+    kf_offset_commit_request_partitions_t *m)
 {
     memset(m, 0, sizeof(kf_offset_commit_request_partitions_t));
 
@@ -24,7 +25,7 @@ kf_init_offset_commit_request(kf_offset_commit_request_t *m)
 
 
 static void
-decode_offset_commit_request_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_commit_request_partitions_t *m)
 {
     (void) a;
@@ -48,7 +49,7 @@ decode_offset_commit_request_partitions(kf_reader_t *r, int16_t version, kf_aren
 
 
 static void
-decode_offset_commit_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_commit_request_topics_t *m)
 {
     int32_t  i;
@@ -60,21 +61,20 @@ decode_offset_commit_request_topics(kf_reader_t *r, int16_t version, kf_arena_t 
         m->name = kf_str("");
     }
 
-    if (version == 10) {
+    if (version >= 10) {
         m->topic_id = kf_read_uuid(r);
 
     } else {
         memset(&m->topic_id, 0, sizeof(m->topic_id));
     }
 
-    m->partitions_n = kf_read_count(r, version >= 8, false, version >= 6 ? 18 :
-        14);
+    m->partitions_n = kf_read_count(r, version >= 8, false,
+        version >= 6 ? 18 : 14);
     m->partitions = kf_take_array(r, a, &m->partitions_n,
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_offset_commit_request_partitions(r, version, a,
-            &m->partitions[i]);
+        decode_request_partitions(r, version, a, &m->partitions[i]);
     }
 
     if (version >= 8) {
@@ -84,7 +84,7 @@ decode_offset_commit_request_topics(kf_reader_t *r, int16_t version, kf_arena_t 
 
 
 static void
-decode_offset_commit_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_commit_request_t *m)
 {
     int32_t  i;
@@ -107,12 +107,12 @@ decode_offset_commit_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         m->retention_time_ms = -1;
     }
 
-    m->topics_n = kf_read_count(r, version >= 8, false, version >= 10 ? 18 :
-        version >= 8 ? 3 : 6);
+    m->topics_n = kf_read_count(r, version >= 8, false,
+        version >= 10 ? 18 : version >= 8 ? 3 : 6);
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_offset_commit_request_topics(r, version, a, &m->topics[i]);
+        decode_request_topics(r, version, a, &m->topics[i]);
     }
 
     if (version >= 8) {
@@ -122,7 +122,7 @@ decode_offset_commit_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_offset_commit_request_partitions(kf_writer_t *w, int16_t version,
+encode_request_partitions(kf_writer_t *w, int16_t version,
     const kf_offset_commit_request_partitions_t *m)
 {
     kf_write_i32(w, m->partition_index);
@@ -141,7 +141,7 @@ encode_offset_commit_request_partitions(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_offset_commit_request_topics(kf_writer_t *w, int16_t version,
+encode_request_topics(kf_writer_t *w, int16_t version,
     const kf_offset_commit_request_topics_t *m)
 {
     int32_t  i;
@@ -150,14 +150,14 @@ encode_offset_commit_request_topics(kf_writer_t *w, int16_t version,
         kf_write_str(w, m->name, version >= 8, false);
     }
 
-    if (version == 10) {
+    if (version >= 10) {
         kf_write_uuid(w, m->topic_id);
     }
 
     kf_write_count(w, m->partitions_n, version >= 8, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_offset_commit_request_partitions(w, version, &m->partitions[i]);
+        encode_request_partitions(w, version, &m->partitions[i]);
     }
 
     if (version >= 8) {
@@ -167,7 +167,7 @@ encode_offset_commit_request_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_offset_commit_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_offset_commit_request_t *m)
 {
     int32_t  i;
@@ -187,7 +187,7 @@ encode_offset_commit_request(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, version >= 8, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_offset_commit_request_topics(w, version, &m->topics[i]);
+        encode_request_topics(w, version, &m->topics[i]);
     }
 
     if (version >= 8) {
@@ -197,14 +197,14 @@ encode_offset_commit_request(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_offset_commit_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_offset_commit_request_t *m)
+kf_decode_offset_commit_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offset_commit_request_t *m)
 {
     if (version < 2 || version > 10) {
         return KF_UNSUPPORTED;
     }
 
-    decode_offset_commit_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -214,12 +214,12 @@ void
 kf_encode_offset_commit_request(kf_writer_t *w, int16_t version,
     const kf_offset_commit_request_t *m)
 {
-    encode_offset_commit_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 static void
-decode_offset_commit_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_commit_response_partitions_t *m)
 {
     (void) a;
@@ -234,7 +234,7 @@ decode_offset_commit_response_partitions(kf_reader_t *r, int16_t version, kf_are
 
 
 static void
-decode_offset_commit_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_commit_response_topics_t *m)
 {
     int32_t  i;
@@ -246,21 +246,20 @@ decode_offset_commit_response_topics(kf_reader_t *r, int16_t version, kf_arena_t
         m->name = kf_str("");
     }
 
-    if (version == 10) {
+    if (version >= 10) {
         m->topic_id = kf_read_uuid(r);
 
     } else {
         memset(&m->topic_id, 0, sizeof(m->topic_id));
     }
 
-    m->partitions_n = kf_read_count(r, version >= 8, false, version >= 8 ? 7 :
-        6);
+    m->partitions_n = kf_read_count(r, version >= 8, false,
+        version >= 8 ? 7 : 6);
     m->partitions = kf_take_array(r, a, &m->partitions_n,
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_offset_commit_response_partitions(r, version, a,
-            &m->partitions[i]);
+        decode_response_partitions(r, version, a, &m->partitions[i]);
     }
 
     if (version >= 8) {
@@ -270,7 +269,7 @@ decode_offset_commit_response_topics(kf_reader_t *r, int16_t version, kf_arena_t
 
 
 static void
-decode_offset_commit_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_commit_response_t *m)
 {
     int32_t  i;
@@ -282,12 +281,12 @@ decode_offset_commit_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
         m->throttle_time_ms = 0;
     }
 
-    m->topics_n = kf_read_count(r, version >= 8, false, version >= 10 ? 18 :
-        version >= 8 ? 3 : 6);
+    m->topics_n = kf_read_count(r, version >= 8, false,
+        version >= 10 ? 18 : version >= 8 ? 3 : 6);
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_offset_commit_response_topics(r, version, a, &m->topics[i]);
+        decode_response_topics(r, version, a, &m->topics[i]);
     }
 
     if (version >= 8) {
@@ -297,7 +296,7 @@ decode_offset_commit_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_offset_commit_response_partitions(kf_writer_t *w, int16_t version,
+encode_response_partitions(kf_writer_t *w, int16_t version,
     const kf_offset_commit_response_partitions_t *m)
 {
     kf_write_i32(w, m->partition_index);
@@ -310,7 +309,7 @@ encode_offset_commit_response_partitions(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_offset_commit_response_topics(kf_writer_t *w, int16_t version,
+encode_response_topics(kf_writer_t *w, int16_t version,
     const kf_offset_commit_response_topics_t *m)
 {
     int32_t  i;
@@ -319,15 +318,14 @@ encode_offset_commit_response_topics(kf_writer_t *w, int16_t version,
         kf_write_str(w, m->name, version >= 8, false);
     }
 
-    if (version == 10) {
+    if (version >= 10) {
         kf_write_uuid(w, m->topic_id);
     }
 
     kf_write_count(w, m->partitions_n, version >= 8, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_offset_commit_response_partitions(w, version,
-            &m->partitions[i]);
+        encode_response_partitions(w, version, &m->partitions[i]);
     }
 
     if (version >= 8) {
@@ -337,7 +335,7 @@ encode_offset_commit_response_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_offset_commit_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_offset_commit_response_t *m)
 {
     int32_t  i;
@@ -349,7 +347,7 @@ encode_offset_commit_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, version >= 8, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_offset_commit_response_topics(w, version, &m->topics[i]);
+        encode_response_topics(w, version, &m->topics[i]);
     }
 
     if (version >= 8) {
@@ -359,14 +357,14 @@ encode_offset_commit_response(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_offset_commit_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_offset_commit_response_t *m)
+kf_decode_offset_commit_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offset_commit_response_t *m)
 {
     if (version < 2 || version > 10) {
         return KF_UNSUPPORTED;
     }
 
-    decode_offset_commit_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -376,5 +374,5 @@ void
 kf_encode_offset_commit_response(kf_writer_t *w, int16_t version,
     const kf_offset_commit_response_t *m)
 {
-    encode_offset_commit_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -62,15 +62,16 @@ typedef struct {
 } kf_offset_commit_response_t;
 
 
-void kf_init_offset_commit_request_partitions(kf_offset_commit_request_partitions_t *m);
+void kf_init_offset_commit_request_partitions(
+    kf_offset_commit_request_partitions_t *m);
 void kf_init_offset_commit_request(kf_offset_commit_request_t *m);
-kf_rc_t kf_decode_offset_commit_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_offset_commit_request_t *m);
+kf_rc_t kf_decode_offset_commit_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offset_commit_request_t *m);
 void kf_encode_offset_commit_request(kf_writer_t *w, int16_t version,
     const kf_offset_commit_request_t *m);
 
-kf_rc_t kf_decode_offset_commit_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_offset_commit_response_t *m);
+kf_rc_t kf_decode_offset_commit_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offset_commit_response_t *m);
 void kf_encode_offset_commit_response(kf_writer_t *w, int16_t version,
     const kf_offset_commit_response_t *m);
 

@@ -14,7 +14,7 @@ kf_init_offset_fetch_request_groups(kf_offset_fetch_request_groups_t *m)
 
 
 static void
-decode_offset_fetch_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_fetch_request_topics_t *m)
 {
     int32_t  i;
@@ -36,7 +36,7 @@ decode_offset_fetch_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *
 
 
 static void
-decode_offset_fetch_request_groups_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_groups_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_fetch_request_groups_topics_t *m)
 {
     int32_t  i;
@@ -48,7 +48,7 @@ decode_offset_fetch_request_groups_topics(kf_reader_t *r, int16_t version, kf_ar
         m->name = kf_str("");
     }
 
-    if (version == 10) {
+    if (version >= 10) {
         m->topic_id = kf_read_uuid(r);
 
     } else {
@@ -68,7 +68,7 @@ decode_offset_fetch_request_groups_topics(kf_reader_t *r, int16_t version, kf_ar
 
 
 static void
-decode_offset_fetch_request_groups(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_groups(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_fetch_request_groups_t *m)
 {
     int32_t  i;
@@ -77,15 +77,10 @@ decode_offset_fetch_request_groups(kf_reader_t *r, int16_t version, kf_arena_t *
 
     if (version >= 9) {
         m->member_id = kf_read_str(r, true, true);
-
-    } else {
-        m->member_id = kf_null_str;
-    }
-
-    if (version >= 9) {
         m->member_epoch = kf_read_i32(r);
 
     } else {
+        m->member_id = kf_null_str;
         m->member_epoch = -1;
     }
 
@@ -93,8 +88,7 @@ decode_offset_fetch_request_groups(kf_reader_t *r, int16_t version, kf_arena_t *
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_offset_fetch_request_groups_topics(r, version, a,
-            &m->topics[i]);
+        decode_request_groups_topics(r, version, a, &m->topics[i]);
     }
 
     kf_skip_tags(r);
@@ -102,7 +96,7 @@ decode_offset_fetch_request_groups(kf_reader_t *r, int16_t version, kf_arena_t *
 
 
 static void
-decode_offset_fetch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_fetch_request_t *m)
 {
     int32_t  i;
@@ -110,20 +104,16 @@ decode_offset_fetch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     if (version <= 7) {
         m->group_id = kf_read_str(r, version >= 6, false);
 
-    } else {
-        m->group_id = kf_str("");
-    }
-
-    if (version <= 7) {
-        m->topics_n = kf_read_count(r, version >= 6, version >= 2, version >= 6
-            ? 3 : 6);
+        m->topics_n = kf_read_count(r, version >= 6, version >= 2,
+            version >= 6 ? 3 : 6);
         m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
         for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-            decode_offset_fetch_request_topics(r, version, a, &m->topics[i]);
+            decode_request_topics(r, version, a, &m->topics[i]);
         }
 
     } else {
+        m->group_id = kf_str("");
         m->topics = NULL;
         m->topics_n = 0;
     }
@@ -133,7 +123,7 @@ decode_offset_fetch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         m->groups = kf_take_array(r, a, &m->groups_n, sizeof(*m->groups));
 
         for (i = 0; i < m->groups_n && r->rc == KF_OK; i++) {
-            decode_offset_fetch_request_groups(r, version, a, &m->groups[i]);
+            decode_request_groups(r, version, a, &m->groups[i]);
         }
 
     } else {
@@ -155,7 +145,7 @@ decode_offset_fetch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_offset_fetch_request_topics(kf_writer_t *w, int16_t version,
+encode_request_topics(kf_writer_t *w, int16_t version,
     const kf_offset_fetch_request_topics_t *m)
 {
     int32_t  i;
@@ -175,7 +165,7 @@ encode_offset_fetch_request_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_offset_fetch_request_groups_topics(kf_writer_t *w, int16_t version,
+encode_request_groups_topics(kf_writer_t *w, int16_t version,
     const kf_offset_fetch_request_groups_topics_t *m)
 {
     int32_t  i;
@@ -184,7 +174,7 @@ encode_offset_fetch_request_groups_topics(kf_writer_t *w, int16_t version,
         kf_write_str(w, m->name, true, false);
     }
 
-    if (version == 10) {
+    if (version >= 10) {
         kf_write_uuid(w, m->topic_id);
     }
 
@@ -199,7 +189,7 @@ encode_offset_fetch_request_groups_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_offset_fetch_request_groups(kf_writer_t *w, int16_t version,
+encode_request_groups(kf_writer_t *w, int16_t version,
     const kf_offset_fetch_request_groups_t *m)
 {
     int32_t  i;
@@ -208,16 +198,13 @@ encode_offset_fetch_request_groups(kf_writer_t *w, int16_t version,
 
     if (version >= 9) {
         kf_write_str(w, m->member_id, true, true);
-    }
-
-    if (version >= 9) {
         kf_write_i32(w, m->member_epoch);
     }
 
     kf_write_count(w, m->topics_n, true, true);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_offset_fetch_request_groups_topics(w, version, &m->topics[i]);
+        encode_request_groups_topics(w, version, &m->topics[i]);
     }
 
     kf_write_uvarint(w, 0);
@@ -225,20 +212,18 @@ encode_offset_fetch_request_groups(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_offset_fetch_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_offset_fetch_request_t *m)
 {
     int32_t  i;
 
     if (version <= 7) {
         kf_write_str(w, m->group_id, version >= 6, false);
-    }
 
-    if (version <= 7) {
         kf_write_count(w, m->topics_n, version >= 6, version >= 2);
 
         for (i = 0; i < m->topics_n; i++) {
-            encode_offset_fetch_request_topics(w, version, &m->topics[i]);
+            encode_request_topics(w, version, &m->topics[i]);
         }
     }
 
@@ -246,7 +231,7 @@ encode_offset_fetch_request(kf_writer_t *w, int16_t version,
         kf_write_count(w, m->groups_n, true, false);
 
         for (i = 0; i < m->groups_n; i++) {
-            encode_offset_fetch_request_groups(w, version, &m->groups[i]);
+            encode_request_groups(w, version, &m->groups[i]);
         }
     }
 
@@ -268,7 +253,7 @@ kf_decode_offset_fetch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_offset_fetch_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -278,12 +263,13 @@ void
 kf_encode_offset_fetch_request(kf_writer_t *w, int16_t version,
     const kf_offset_fetch_request_t *m)
 {
-    encode_offset_fetch_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 void
-kf_init_offset_fetch_response_partitions(kf_offset_fetch_response_partitions_t *m)
+kf_init_offset_fetch_response_partitions(
+    kf_offset_fetch_response_partitions_t *m)
 {
     memset(m, 0, sizeof(kf_offset_fetch_response_partitions_t));
 
@@ -292,7 +278,8 @@ kf_init_offset_fetch_response_partitions(kf_offset_fetch_response_partitions_t *
 
 
 void
-kf_init_offset_fetch_response_groups_topics_partitions(kf_offset_fetch_response_groups_topics_partitions_t *m)
+kf_init_offset_fetch_response_groups_topics_partitions(
+    kf_offset_fetch_response_groups_topics_partitions_t *m)
 {
     memset(m, 0, sizeof(kf_offset_fetch_response_groups_topics_partitions_t));
 
@@ -301,7 +288,7 @@ kf_init_offset_fetch_response_groups_topics_partitions(kf_offset_fetch_response_
 
 
 static void
-decode_offset_fetch_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_fetch_response_partitions_t *m)
 {
     (void) a;
@@ -326,21 +313,20 @@ decode_offset_fetch_response_partitions(kf_reader_t *r, int16_t version, kf_aren
 
 
 static void
-decode_offset_fetch_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_fetch_response_topics_t *m)
 {
     int32_t  i;
 
     m->name = kf_read_str(r, version >= 6, false);
 
-    m->partitions_n = kf_read_count(r, version >= 6, false, version >= 5 ? 20 :
-        16);
+    m->partitions_n = kf_read_count(r, version >= 6, false,
+        version >= 5 ? 20 : 16);
     m->partitions = kf_take_array(r, a, &m->partitions_n,
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_offset_fetch_response_partitions(r, version, a,
-            &m->partitions[i]);
+        decode_response_partitions(r, version, a, &m->partitions[i]);
     }
 
     if (version >= 6) {
@@ -350,8 +336,8 @@ decode_offset_fetch_response_topics(kf_reader_t *r, int16_t version, kf_arena_t 
 
 
 static void
-decode_offset_fetch_response_groups_topics_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_offset_fetch_response_groups_topics_partitions_t *m)
+decode_response_groups_topics_partitions(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offset_fetch_response_groups_topics_partitions_t *m)
 {
     (void) version;
     (void) a;
@@ -367,7 +353,7 @@ decode_offset_fetch_response_groups_topics_partitions(kf_reader_t *r, int16_t ve
 
 
 static void
-decode_offset_fetch_response_groups_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_groups_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_fetch_response_groups_topics_t *m)
 {
     int32_t  i;
@@ -379,7 +365,7 @@ decode_offset_fetch_response_groups_topics(kf_reader_t *r, int16_t version, kf_a
         m->name = kf_str("");
     }
 
-    if (version == 10) {
+    if (version >= 10) {
         m->topic_id = kf_read_uuid(r);
 
     } else {
@@ -391,7 +377,7 @@ decode_offset_fetch_response_groups_topics(kf_reader_t *r, int16_t version, kf_a
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_offset_fetch_response_groups_topics_partitions(r, version, a,
+        decode_response_groups_topics_partitions(r, version, a,
             &m->partitions[i]);
     }
 
@@ -400,7 +386,7 @@ decode_offset_fetch_response_groups_topics(kf_reader_t *r, int16_t version, kf_a
 
 
 static void
-decode_offset_fetch_response_groups(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_groups(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_fetch_response_groups_t *m)
 {
     int32_t  i;
@@ -411,8 +397,7 @@ decode_offset_fetch_response_groups(kf_reader_t *r, int16_t version, kf_arena_t 
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_offset_fetch_response_groups_topics(r, version, a,
-            &m->topics[i]);
+        decode_response_groups_topics(r, version, a, &m->topics[i]);
     }
 
     m->error_code = kf_read_i16(r);
@@ -422,7 +407,7 @@ decode_offset_fetch_response_groups(kf_reader_t *r, int16_t version, kf_arena_t 
 
 
 static void
-decode_offset_fetch_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_fetch_response_t *m)
 {
     int32_t  i;
@@ -435,12 +420,12 @@ decode_offset_fetch_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     }
 
     if (version <= 7) {
-        m->topics_n = kf_read_count(r, version >= 6, false, version >= 6 ? 3 :
-            6);
+        m->topics_n = kf_read_count(r, version >= 6, false,
+            version >= 6 ? 3 : 6);
         m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
         for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-            decode_offset_fetch_response_topics(r, version, a, &m->topics[i]);
+            decode_response_topics(r, version, a, &m->topics[i]);
         }
 
     } else {
@@ -460,7 +445,7 @@ decode_offset_fetch_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
         m->groups = kf_take_array(r, a, &m->groups_n, sizeof(*m->groups));
 
         for (i = 0; i < m->groups_n && r->rc == KF_OK; i++) {
-            decode_offset_fetch_response_groups(r, version, a, &m->groups[i]);
+            decode_response_groups(r, version, a, &m->groups[i]);
         }
 
     } else {
@@ -475,7 +460,7 @@ decode_offset_fetch_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_offset_fetch_response_partitions(kf_writer_t *w, int16_t version,
+encode_response_partitions(kf_writer_t *w, int16_t version,
     const kf_offset_fetch_response_partitions_t *m)
 {
     kf_write_i32(w, m->partition_index);
@@ -495,7 +480,7 @@ encode_offset_fetch_response_partitions(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_offset_fetch_response_topics(kf_writer_t *w, int16_t version,
+encode_response_topics(kf_writer_t *w, int16_t version,
     const kf_offset_fetch_response_topics_t *m)
 {
     int32_t  i;
@@ -505,7 +490,7 @@ encode_offset_fetch_response_topics(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->partitions_n, version >= 6, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_offset_fetch_response_partitions(w, version, &m->partitions[i]);
+        encode_response_partitions(w, version, &m->partitions[i]);
     }
 
     if (version >= 6) {
@@ -515,7 +500,7 @@ encode_offset_fetch_response_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_offset_fetch_response_groups_topics_partitions(kf_writer_t *w, int16_t version,
+encode_response_groups_topics_partitions(kf_writer_t *w, int16_t version,
     const kf_offset_fetch_response_groups_topics_partitions_t *m)
 {
     (void) version;
@@ -531,7 +516,7 @@ encode_offset_fetch_response_groups_topics_partitions(kf_writer_t *w, int16_t ve
 
 
 static void
-encode_offset_fetch_response_groups_topics(kf_writer_t *w, int16_t version,
+encode_response_groups_topics(kf_writer_t *w, int16_t version,
     const kf_offset_fetch_response_groups_topics_t *m)
 {
     int32_t  i;
@@ -540,14 +525,14 @@ encode_offset_fetch_response_groups_topics(kf_writer_t *w, int16_t version,
         kf_write_str(w, m->name, true, false);
     }
 
-    if (version == 10) {
+    if (version >= 10) {
         kf_write_uuid(w, m->topic_id);
     }
 
     kf_write_count(w, m->partitions_n, true, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_offset_fetch_response_groups_topics_partitions(w, version,
+        encode_response_groups_topics_partitions(w, version,
             &m->partitions[i]);
     }
 
@@ -556,7 +541,7 @@ encode_offset_fetch_response_groups_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_offset_fetch_response_groups(kf_writer_t *w, int16_t version,
+encode_response_groups(kf_writer_t *w, int16_t version,
     const kf_offset_fetch_response_groups_t *m)
 {
     int32_t  i;
@@ -566,7 +551,7 @@ encode_offset_fetch_response_groups(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, true, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_offset_fetch_response_groups_topics(w, version, &m->topics[i]);
+        encode_response_groups_topics(w, version, &m->topics[i]);
     }
 
     kf_write_i16(w, m->error_code);
@@ -576,7 +561,7 @@ encode_offset_fetch_response_groups(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_offset_fetch_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_offset_fetch_response_t *m)
 {
     int32_t  i;
@@ -589,7 +574,7 @@ encode_offset_fetch_response(kf_writer_t *w, int16_t version,
         kf_write_count(w, m->topics_n, version >= 6, false);
 
         for (i = 0; i < m->topics_n; i++) {
-            encode_offset_fetch_response_topics(w, version, &m->topics[i]);
+            encode_response_topics(w, version, &m->topics[i]);
         }
     }
 
@@ -601,7 +586,7 @@ encode_offset_fetch_response(kf_writer_t *w, int16_t version,
         kf_write_count(w, m->groups_n, true, false);
 
         for (i = 0; i < m->groups_n; i++) {
-            encode_offset_fetch_response_groups(w, version, &m->groups[i]);
+            encode_response_groups(w, version, &m->groups[i]);
         }
     }
 
@@ -612,14 +597,14 @@ encode_offset_fetch_response(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_offset_fetch_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_offset_fetch_response_t *m)
+kf_decode_offset_fetch_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offset_fetch_response_t *m)
 {
     if (version < 1 || version > 10) {
         return KF_UNSUPPORTED;
     }
 
-    decode_offset_fetch_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -629,5 +614,5 @@ void
 kf_encode_offset_fetch_response(kf_writer_t *w, int16_t version,
     const kf_offset_fetch_response_t *m)
 {
-    encode_offset_fetch_response(w, version, m);
+    encode_response(w, version, m);
 }

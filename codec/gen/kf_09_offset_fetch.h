@@ -100,15 +100,17 @@ typedef struct {
 
 
 void kf_init_offset_fetch_request_groups(kf_offset_fetch_request_groups_t *m);
-kf_rc_t kf_decode_offset_fetch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_offset_fetch_request_t *m);
+kf_rc_t kf_decode_offset_fetch_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offset_fetch_request_t *m);
 void kf_encode_offset_fetch_request(kf_writer_t *w, int16_t version,
     const kf_offset_fetch_request_t *m);
 
-void kf_init_offset_fetch_response_partitions(kf_offset_fetch_response_partitions_t *m);
-void kf_init_offset_fetch_response_groups_topics_partitions(kf_offset_fetch_response_groups_topics_partitions_t *m);
-kf_rc_t kf_decode_offset_fetch_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_offset_fetch_response_t *m);
+void kf_init_offset_fetch_response_partitions(
+    kf_offset_fetch_response_partitions_t *m);
+void kf_init_offset_fetch_response_groups_topics_partitions(
+    kf_offset_fetch_response_groups_topics_partitions_t *m);
+kf_rc_t kf_decode_offset_fetch_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offset_fetch_response_t *m);
 void kf_encode_offset_fetch_response(kf_writer_t *w, int16_t version,
     const kf_offset_fetch_response_t *m);
 

@@ -5,13 +5,13 @@
 
 
 static void
-decode_find_coordinator_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_find_coordinator_request_t *m)
 {
     int32_t  i;
 
     if (version <= 3) {
-        m->key = kf_read_str(r, version == 3, false);
+        m->key = kf_read_str(r, version >= 3, false);
 
     } else {
         m->key = kf_str("");
@@ -45,13 +45,13 @@ decode_find_coordinator_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_find_coordinator_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_find_coordinator_request_t *m)
 {
     int32_t  i;
 
     if (version <= 3) {
-        kf_write_str(w, m->key, version == 3, false);
+        kf_write_str(w, m->key, version >= 3, false);
     }
 
     if (version >= 1) {
@@ -73,14 +73,14 @@ encode_find_coordinator_request(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_find_coordinator_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_find_coordinator_request_t *m)
+kf_decode_find_coordinator_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_find_coordinator_request_t *m)
 {
     if (version < 0 || version > 6) {
         return KF_UNSUPPORTED;
     }
 
-    decode_find_coordinator_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -90,12 +90,12 @@ void
 kf_encode_find_coordinator_request(kf_writer_t *w, int16_t version,
     const kf_find_coordinator_request_t *m)
 {
-    encode_find_coordinator_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 static void
-decode_find_coordinator_response_coordinators(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_coordinators(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_find_coordinator_response_coordinators_t *m)
 {
     (void) version;
@@ -113,7 +113,7 @@ decode_find_coordinator_response_coordinators(kf_reader_t *r, int16_t version, k
 
 
 static void
-decode_find_coordinator_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_find_coordinator_response_t *m)
 {
     int32_t  i;
@@ -133,7 +133,7 @@ decode_find_coordinator_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     }
 
     if (version >= 1 && version <= 3) {
-        m->error_message = kf_read_str(r, version == 3, true);
+        m->error_message = kf_read_str(r, version >= 3, true);
 
     } else {
         m->error_message = kf_null_str;
@@ -141,22 +141,12 @@ decode_find_coordinator_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
     if (version <= 3) {
         m->node_id = kf_read_i32(r);
-
-    } else {
-        m->node_id = 0;
-    }
-
-    if (version <= 3) {
-        m->host = kf_read_str(r, version == 3, false);
-
-    } else {
-        m->host = kf_str("");
-    }
-
-    if (version <= 3) {
+        m->host = kf_read_str(r, version >= 3, false);
         m->port = kf_read_i32(r);
 
     } else {
+        m->node_id = 0;
+        m->host = kf_str("");
         m->port = 0;
     }
 
@@ -166,8 +156,7 @@ decode_find_coordinator_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
             sizeof(*m->coordinators));
 
         for (i = 0; i < m->coordinators_n && r->rc == KF_OK; i++) {
-            decode_find_coordinator_response_coordinators(r, version, a,
-                &m->coordinators[i]);
+            decode_response_coordinators(r, version, a, &m->coordinators[i]);
         }
 
     } else {
@@ -182,7 +171,7 @@ decode_find_coordinator_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_find_coordinator_response_coordinators(kf_writer_t *w, int16_t version,
+encode_response_coordinators(kf_writer_t *w, int16_t version,
     const kf_find_coordinator_response_coordinators_t *m)
 {
     (void) version;
@@ -199,7 +188,7 @@ encode_find_coordinator_response_coordinators(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_find_coordinator_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_find_coordinator_response_t *m)
 {
     int32_t  i;
@@ -213,18 +202,12 @@ encode_find_coordinator_response(kf_writer_t *w, int16_t version,
     }
 
     if (version >= 1 && version <= 3) {
-        kf_write_str(w, m->error_message, version == 3, true);
+        kf_write_str(w, m->error_message, version >= 3, true);
     }
 
     if (version <= 3) {
         kf_write_i32(w, m->node_id);
-    }
-
-    if (version <= 3) {
-        kf_write_str(w, m->host, version == 3, false);
-    }
-
-    if (version <= 3) {
+        kf_write_str(w, m->host, version >= 3, false);
         kf_write_i32(w, m->port);
     }
 
@@ -232,8 +215,7 @@ encode_find_coordinator_response(kf_writer_t *w, int16_t version,
         kf_write_count(w, m->coordinators_n, true, false);
 
         for (i = 0; i < m->coordinators_n; i++) {
-            encode_find_coordinator_response_coordinators(w, version,
-                &m->coordinators[i]);
+            encode_response_coordinators(w, version, &m->coordinators[i]);
         }
     }
 
@@ -244,14 +226,14 @@ encode_find_coordinator_response(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_find_coordinator_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_find_coordinator_response_t *m)
+kf_decode_find_coordinator_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_find_coordinator_response_t *m)
 {
     if (version < 0 || version > 6) {
         return KF_UNSUPPORTED;
     }
 
-    decode_find_coordinator_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -261,5 +243,5 @@ void
 kf_encode_find_coordinator_response(kf_writer_t *w, int16_t version,
     const kf_find_coordinator_response_t *m)
 {
-    encode_find_coordinator_response(w, version, m);
+    encode_response(w, version, m);
 }

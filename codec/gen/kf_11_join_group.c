@@ -14,7 +14,7 @@ kf_init_join_group_request(kf_join_group_request_t *m)
 
 
 static void
-decode_join_group_request_protocols(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_protocols(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_join_group_request_protocols_t *m)
 {
     (void) a;
@@ -29,7 +29,7 @@ decode_join_group_request_protocols(kf_reader_t *r, int16_t version, kf_arena_t 
 
 
 static void
-decode_join_group_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_join_group_request_t *m)
 {
     int32_t  i;
@@ -55,12 +55,12 @@ decode_join_group_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
     m->protocol_type = kf_read_str(r, version >= 6, false);
 
-    m->protocols_n = kf_read_count(r, version >= 6, false, version >= 6 ? 3 :
-        6);
+    m->protocols_n = kf_read_count(r, version >= 6, false,
+        version >= 6 ? 3 : 6);
     m->protocols = kf_take_array(r, a, &m->protocols_n, sizeof(*m->protocols));
 
     for (i = 0; i < m->protocols_n && r->rc == KF_OK; i++) {
-        decode_join_group_request_protocols(r, version, a, &m->protocols[i]);
+        decode_request_protocols(r, version, a, &m->protocols[i]);
     }
 
     if (version >= 8) {
@@ -77,7 +77,7 @@ decode_join_group_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_join_group_request_protocols(kf_writer_t *w, int16_t version,
+encode_request_protocols(kf_writer_t *w, int16_t version,
     const kf_join_group_request_protocols_t *m)
 {
     kf_write_str(w, m->name, version >= 6, false);
@@ -90,7 +90,7 @@ encode_join_group_request_protocols(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_join_group_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_join_group_request_t *m)
 {
     int32_t  i;
@@ -113,7 +113,7 @@ encode_join_group_request(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->protocols_n, version >= 6, false);
 
     for (i = 0; i < m->protocols_n; i++) {
-        encode_join_group_request_protocols(w, version, &m->protocols[i]);
+        encode_request_protocols(w, version, &m->protocols[i]);
     }
 
     if (version >= 8) {
@@ -134,7 +134,7 @@ kf_decode_join_group_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_join_group_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -144,7 +144,7 @@ void
 kf_encode_join_group_request(kf_writer_t *w, int16_t version,
     const kf_join_group_request_t *m)
 {
-    encode_join_group_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
@@ -158,7 +158,7 @@ kf_init_join_group_response(kf_join_group_response_t *m)
 
 
 static void
-decode_join_group_response_members(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_members(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_join_group_response_members_t *m)
 {
     (void) a;
@@ -181,7 +181,7 @@ decode_join_group_response_members(kf_reader_t *r, int16_t version, kf_arena_t *
 
 
 static void
-decode_join_group_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_join_group_response_t *m)
 {
     int32_t  i;
@@ -206,7 +206,7 @@ decode_join_group_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     m->protocol_name = kf_read_str(r, version >= 6, version >= 7);
     m->leader = kf_read_str(r, version >= 6, false);
 
-    if (version == 9) {
+    if (version >= 9) {
         m->skip_assignment = kf_read_bool(r);
 
     } else {
@@ -215,12 +215,12 @@ decode_join_group_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
     m->member_id = kf_read_str(r, version >= 6, false);
 
-    m->members_n = kf_read_count(r, version >= 6, false, version >= 6 ? 4 :
-        version >= 5 ? 8 : 6);
+    m->members_n = kf_read_count(r, version >= 6, false,
+        version >= 6 ? 4 : version >= 5 ? 8 : 6);
     m->members = kf_take_array(r, a, &m->members_n, sizeof(*m->members));
 
     for (i = 0; i < m->members_n && r->rc == KF_OK; i++) {
-        decode_join_group_response_members(r, version, a, &m->members[i]);
+        decode_response_members(r, version, a, &m->members[i]);
     }
 
     if (version >= 6) {
@@ -230,7 +230,7 @@ decode_join_group_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_join_group_response_members(kf_writer_t *w, int16_t version,
+encode_response_members(kf_writer_t *w, int16_t version,
     const kf_join_group_response_members_t *m)
 {
     kf_write_str(w, m->member_id, version >= 6, false);
@@ -248,7 +248,7 @@ encode_join_group_response_members(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_join_group_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_join_group_response_t *m)
 {
     int32_t  i;
@@ -267,7 +267,7 @@ encode_join_group_response(kf_writer_t *w, int16_t version,
     kf_write_str(w, m->protocol_name, version >= 6, version >= 7);
     kf_write_str(w, m->leader, version >= 6, false);
 
-    if (version == 9) {
+    if (version >= 9) {
         kf_write_bool(w, m->skip_assignment);
     }
 
@@ -276,7 +276,7 @@ encode_join_group_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->members_n, version >= 6, false);
 
     for (i = 0; i < m->members_n; i++) {
-        encode_join_group_response_members(w, version, &m->members[i]);
+        encode_response_members(w, version, &m->members[i]);
     }
 
     if (version >= 6) {
@@ -293,7 +293,7 @@ kf_decode_join_group_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_join_group_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -303,5 +303,5 @@ void
 kf_encode_join_group_response(kf_writer_t *w, int16_t version,
     const kf_join_group_response_t *m)
 {
-    encode_join_group_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -55,14 +55,14 @@ typedef struct {
 
 
 void kf_init_join_group_request(kf_join_group_request_t *m);
-kf_rc_t kf_decode_join_group_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_join_group_request_t *m);
+kf_rc_t kf_decode_join_group_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_join_group_request_t *m);
 void kf_encode_join_group_request(kf_writer_t *w, int16_t version,
     const kf_join_group_request_t *m);
 
 void kf_init_join_group_response(kf_join_group_response_t *m);
-kf_rc_t kf_decode_join_group_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_join_group_response_t *m);
+kf_rc_t kf_decode_join_group_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_join_group_response_t *m);
 void kf_encode_join_group_response(kf_writer_t *w, int16_t version,
     const kf_join_group_response_t *m);
 

@@ -5,41 +5,41 @@
 
 
 static void
-decode_heartbeat_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_heartbeat_request_t *m)
 {
     (void) a;
 
-    m->group_id = kf_read_str(r, version == 4, false);
+    m->group_id = kf_read_str(r, version >= 4, false);
     m->generation_id = kf_read_i32(r);
-    m->member_id = kf_read_str(r, version == 4, false);
+    m->member_id = kf_read_str(r, version >= 4, false);
 
     if (version >= 3) {
-        m->group_instance_id = kf_read_str(r, version == 4, true);
+        m->group_instance_id = kf_read_str(r, version >= 4, true);
 
     } else {
         m->group_instance_id = kf_null_str;
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-encode_heartbeat_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_heartbeat_request_t *m)
 {
-    kf_write_str(w, m->group_id, version == 4, false);
+    kf_write_str(w, m->group_id, version >= 4, false);
     kf_write_i32(w, m->generation_id);
-    kf_write_str(w, m->member_id, version == 4, false);
+    kf_write_str(w, m->member_id, version >= 4, false);
 
     if (version >= 3) {
-        kf_write_str(w, m->group_instance_id, version == 4, true);
+        kf_write_str(w, m->group_instance_id, version >= 4, true);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_write_uvarint(w, 0);
     }
 }
@@ -53,7 +53,7 @@ kf_decode_heartbeat_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_heartbeat_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -63,12 +63,12 @@ void
 kf_encode_heartbeat_request(kf_writer_t *w, int16_t version,
     const kf_heartbeat_request_t *m)
 {
-    encode_heartbeat_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 static void
-decode_heartbeat_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_heartbeat_response_t *m)
 {
     (void) a;
@@ -82,14 +82,14 @@ decode_heartbeat_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
     m->error_code = kf_read_i16(r);
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-encode_heartbeat_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_heartbeat_response_t *m)
 {
     if (version >= 1) {
@@ -98,7 +98,7 @@ encode_heartbeat_response(kf_writer_t *w, int16_t version,
 
     kf_write_i16(w, m->error_code);
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_write_uvarint(w, 0);
     }
 }
@@ -112,7 +112,7 @@ kf_decode_heartbeat_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_heartbeat_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -122,5 +122,5 @@ void
 kf_encode_heartbeat_response(kf_writer_t *w, int16_t version,
     const kf_heartbeat_response_t *m)
 {
-    encode_heartbeat_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -28,13 +28,13 @@ typedef struct {
 } kf_heartbeat_response_t;
 
 
-kf_rc_t kf_decode_heartbeat_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_heartbeat_request_t *m);
+kf_rc_t kf_decode_heartbeat_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_heartbeat_request_t *m);
 void kf_encode_heartbeat_request(kf_writer_t *w, int16_t version,
     const kf_heartbeat_request_t *m);
 
-kf_rc_t kf_decode_heartbeat_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_heartbeat_response_t *m);
+kf_rc_t kf_decode_heartbeat_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_heartbeat_response_t *m);
 void kf_encode_heartbeat_response(kf_writer_t *w, int16_t version,
     const kf_heartbeat_response_t *m);
 

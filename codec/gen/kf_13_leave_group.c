@@ -5,7 +5,7 @@
 
 
 static void
-decode_leave_group_request_members(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_members(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_leave_group_request_members_t *m)
 {
     (void) a;
@@ -13,7 +13,7 @@ decode_leave_group_request_members(kf_reader_t *r, int16_t version, kf_arena_t *
     m->member_id = kf_read_str(r, version >= 4, false);
     m->group_instance_id = kf_read_str(r, version >= 4, true);
 
-    if (version == 5) {
+    if (version >= 5) {
         m->reason = kf_read_str(r, true, true);
 
     } else {
@@ -27,7 +27,7 @@ decode_leave_group_request_members(kf_reader_t *r, int16_t version, kf_arena_t *
 
 
 static void
-decode_leave_group_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_leave_group_request_t *m)
 {
     int32_t  i;
@@ -42,12 +42,12 @@ decode_leave_group_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     }
 
     if (version >= 3) {
-        m->members_n = kf_read_count(r, version >= 4, false, version >= 5 ? 4 :
-            version >= 4 ? 3 : 4);
+        m->members_n = kf_read_count(r, version >= 4, false,
+            version >= 5 ? 4 : version >= 4 ? 3 : 4);
         m->members = kf_take_array(r, a, &m->members_n, sizeof(*m->members));
 
         for (i = 0; i < m->members_n && r->rc == KF_OK; i++) {
-            decode_leave_group_request_members(r, version, a, &m->members[i]);
+            decode_request_members(r, version, a, &m->members[i]);
         }
 
     } else {
@@ -62,13 +62,13 @@ decode_leave_group_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_leave_group_request_members(kf_writer_t *w, int16_t version,
+encode_request_members(kf_writer_t *w, int16_t version,
     const kf_leave_group_request_members_t *m)
 {
     kf_write_str(w, m->member_id, version >= 4, false);
     kf_write_str(w, m->group_instance_id, version >= 4, true);
 
-    if (version == 5) {
+    if (version >= 5) {
         kf_write_str(w, m->reason, true, true);
     }
 
@@ -79,7 +79,7 @@ encode_leave_group_request_members(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_leave_group_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_leave_group_request_t *m)
 {
     int32_t  i;
@@ -94,7 +94,7 @@ encode_leave_group_request(kf_writer_t *w, int16_t version,
         kf_write_count(w, m->members_n, version >= 4, false);
 
         for (i = 0; i < m->members_n; i++) {
-            encode_leave_group_request_members(w, version, &m->members[i]);
+            encode_request_members(w, version, &m->members[i]);
         }
     }
 
@@ -112,7 +112,7 @@ kf_decode_leave_group_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_leave_group_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -122,12 +122,12 @@ void
 kf_encode_leave_group_request(kf_writer_t *w, int16_t version,
     const kf_leave_group_request_t *m)
 {
-    encode_leave_group_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 static void
-decode_leave_group_response_members(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_members(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_leave_group_response_members_t *m)
 {
     (void) a;
@@ -143,7 +143,7 @@ decode_leave_group_response_members(kf_reader_t *r, int16_t version, kf_arena_t 
 
 
 static void
-decode_leave_group_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_leave_group_response_t *m)
 {
     int32_t  i;
@@ -158,12 +158,12 @@ decode_leave_group_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     m->error_code = kf_read_i16(r);
 
     if (version >= 3) {
-        m->members_n = kf_read_count(r, version >= 4, false, version >= 4 ? 5 :
-            6);
+        m->members_n = kf_read_count(r, version >= 4, false,
+            version >= 4 ? 5 : 6);
         m->members = kf_take_array(r, a, &m->members_n, sizeof(*m->members));
 
         for (i = 0; i < m->members_n && r->rc == KF_OK; i++) {
-            decode_leave_group_response_members(r, version, a, &m->members[i]);
+            decode_response_members(r, version, a, &m->members[i]);
         }
 
     } else {
@@ -178,7 +178,7 @@ decode_leave_group_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_leave_group_response_members(kf_writer_t *w, int16_t version,
+encode_response_members(kf_writer_t *w, int16_t version,
     const kf_leave_group_response_members_t *m)
 {
     kf_write_str(w, m->member_id, version >= 4, false);
@@ -192,7 +192,7 @@ encode_leave_group_response_members(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_leave_group_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_leave_group_response_t *m)
 {
     int32_t  i;
@@ -207,7 +207,7 @@ encode_leave_group_response(kf_writer_t *w, int16_t version,
         kf_write_count(w, m->members_n, version >= 4, false);
 
         for (i = 0; i < m->members_n; i++) {
-            encode_leave_group_response_members(w, version, &m->members[i]);
+            encode_response_members(w, version, &m->members[i]);
         }
     }
 
@@ -225,7 +225,7 @@ kf_decode_leave_group_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_leave_group_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -235,5 +235,5 @@ void
 kf_encode_leave_group_response(kf_writer_t *w, int16_t version,
     const kf_leave_group_response_t *m)
 {
-    encode_leave_group_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -44,13 +44,13 @@ typedef struct {
 } kf_leave_group_response_t;
 
 
-kf_rc_t kf_decode_leave_group_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_leave_group_request_t *m);
+kf_rc_t kf_decode_leave_group_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_leave_group_request_t *m);
 void kf_encode_leave_group_request(kf_writer_t *w, int16_t version,
     const kf_leave_group_request_t *m);
 
-kf_rc_t kf_decode_leave_group_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_leave_group_response_t *m);
+kf_rc_t kf_decode_leave_group_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_leave_group_response_t *m);
 void kf_encode_leave_group_response(kf_writer_t *w, int16_t version,
     const kf_leave_group_response_t *m);
 

@@ -5,7 +5,7 @@
 
 
 static void
-decode_sync_group_request_assignments(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_assignments(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_sync_group_request_assignments_t *m)
 {
     (void) a;
@@ -20,7 +20,7 @@ decode_sync_group_request_assignments(kf_reader_t *r, int16_t version, kf_arena_
 
 
 static void
-decode_sync_group_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_sync_group_request_t *m)
 {
     int32_t  i;
@@ -36,28 +36,22 @@ decode_sync_group_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         m->group_instance_id = kf_null_str;
     }
 
-    if (version == 5) {
+    if (version >= 5) {
         m->protocol_type = kf_read_str(r, true, true);
-
-    } else {
-        m->protocol_type = kf_null_str;
-    }
-
-    if (version == 5) {
         m->protocol_name = kf_read_str(r, true, true);
 
     } else {
+        m->protocol_type = kf_null_str;
         m->protocol_name = kf_null_str;
     }
 
-    m->assignments_n = kf_read_count(r, version >= 4, false, version >= 4 ? 3 :
-        6);
+    m->assignments_n = kf_read_count(r, version >= 4, false,
+        version >= 4 ? 3 : 6);
     m->assignments = kf_take_array(r, a, &m->assignments_n,
         sizeof(*m->assignments));
 
     for (i = 0; i < m->assignments_n && r->rc == KF_OK; i++) {
-        decode_sync_group_request_assignments(r, version, a,
-            &m->assignments[i]);
+        decode_request_assignments(r, version, a, &m->assignments[i]);
     }
 
     if (version >= 4) {
@@ -67,7 +61,7 @@ decode_sync_group_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_sync_group_request_assignments(kf_writer_t *w, int16_t version,
+encode_request_assignments(kf_writer_t *w, int16_t version,
     const kf_sync_group_request_assignments_t *m)
 {
     kf_write_str(w, m->member_id, version >= 4, false);
@@ -80,7 +74,7 @@ encode_sync_group_request_assignments(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_sync_group_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_sync_group_request_t *m)
 {
     int32_t  i;
@@ -93,18 +87,15 @@ encode_sync_group_request(kf_writer_t *w, int16_t version,
         kf_write_str(w, m->group_instance_id, version >= 4, true);
     }
 
-    if (version == 5) {
+    if (version >= 5) {
         kf_write_str(w, m->protocol_type, true, true);
-    }
-
-    if (version == 5) {
         kf_write_str(w, m->protocol_name, true, true);
     }
 
     kf_write_count(w, m->assignments_n, version >= 4, false);
 
     for (i = 0; i < m->assignments_n; i++) {
-        encode_sync_group_request_assignments(w, version, &m->assignments[i]);
+        encode_request_assignments(w, version, &m->assignments[i]);
     }
 
     if (version >= 4) {
@@ -121,7 +112,7 @@ kf_decode_sync_group_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_sync_group_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -131,12 +122,12 @@ void
 kf_encode_sync_group_request(kf_writer_t *w, int16_t version,
     const kf_sync_group_request_t *m)
 {
-    encode_sync_group_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 static void
-decode_sync_group_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_sync_group_response_t *m)
 {
     (void) a;
@@ -150,17 +141,12 @@ decode_sync_group_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
     m->error_code = kf_read_i16(r);
 
-    if (version == 5) {
+    if (version >= 5) {
         m->protocol_type = kf_read_str(r, true, true);
-
-    } else {
-        m->protocol_type = kf_null_str;
-    }
-
-    if (version == 5) {
         m->protocol_name = kf_read_str(r, true, true);
 
     } else {
+        m->protocol_type = kf_null_str;
         m->protocol_name = kf_null_str;
     }
 
@@ -173,7 +159,7 @@ decode_sync_group_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_sync_group_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_sync_group_response_t *m)
 {
     if (version >= 1) {
@@ -182,11 +168,8 @@ encode_sync_group_response(kf_writer_t *w, int16_t version,
 
     kf_write_i16(w, m->error_code);
 
-    if (version == 5) {
+    if (version >= 5) {
         kf_write_str(w, m->protocol_type, true, true);
-    }
-
-    if (version == 5) {
         kf_write_str(w, m->protocol_name, true, true);
     }
 
@@ -206,7 +189,7 @@ kf_decode_sync_group_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_sync_group_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -216,5 +199,5 @@ void
 kf_encode_sync_group_response(kf_writer_t *w, int16_t version,
     const kf_sync_group_response_t *m)
 {
-    encode_sync_group_response(w, version, m);
+    encode_response(w, version, m);
 }

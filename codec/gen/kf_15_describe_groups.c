@@ -5,7 +5,7 @@
 
 
 static void
-decode_describe_groups_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_groups_request_t *m)
 {
     int32_t  i;
@@ -31,7 +31,7 @@ decode_describe_groups_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_describe_groups_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_describe_groups_request_t *m)
 {
     int32_t  i;
@@ -53,14 +53,14 @@ encode_describe_groups_request(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_describe_groups_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_groups_request_t *m)
+kf_decode_describe_groups_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_groups_request_t *m)
 {
     if (version < 0 || version > 6) {
         return KF_UNSUPPORTED;
     }
 
-    decode_describe_groups_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -70,12 +70,13 @@ void
 kf_encode_describe_groups_request(kf_writer_t *w, int16_t version,
     const kf_describe_groups_request_t *m)
 {
-    encode_describe_groups_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 void
-kf_init_describe_groups_response_groups(kf_describe_groups_response_groups_t *m)
+kf_init_describe_groups_response_groups(
+    kf_describe_groups_response_groups_t *m)
 {
     memset(m, 0, sizeof(kf_describe_groups_response_groups_t));
 
@@ -84,7 +85,7 @@ kf_init_describe_groups_response_groups(kf_describe_groups_response_groups_t *m)
 
 
 static void
-decode_describe_groups_response_members(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_members(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_groups_response_members_t *m)
 {
     (void) a;
@@ -110,14 +111,14 @@ decode_describe_groups_response_members(kf_reader_t *r, int16_t version, kf_aren
 
 
 static void
-decode_describe_groups_response_groups(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_groups(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_groups_response_groups_t *m)
 {
     int32_t  i;
 
     m->error_code = kf_read_i16(r);
 
-    if (version == 6) {
+    if (version >= 6) {
         m->error_message = kf_read_str(r, true, true);
 
     } else {
@@ -129,12 +130,12 @@ decode_describe_groups_response_groups(kf_reader_t *r, int16_t version, kf_arena
     m->protocol_type = kf_read_str(r, version >= 5, false);
     m->protocol_data = kf_read_str(r, version >= 5, false);
 
-    m->members_n = kf_read_count(r, version >= 5, false, version >= 5 ? 7 :
-        version >= 4 ? 16 : 14);
+    m->members_n = kf_read_count(r, version >= 5, false,
+        version >= 5 ? 7 : version >= 4 ? 16 : 14);
     m->members = kf_take_array(r, a, &m->members_n, sizeof(*m->members));
 
     for (i = 0; i < m->members_n && r->rc == KF_OK; i++) {
-        decode_describe_groups_response_members(r, version, a, &m->members[i]);
+        decode_response_members(r, version, a, &m->members[i]);
     }
 
     if (version >= 3) {
@@ -151,7 +152,7 @@ decode_describe_groups_response_groups(kf_reader_t *r, int16_t version, kf_arena
 
 
 static void
-decode_describe_groups_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_groups_response_t *m)
 {
     int32_t  i;
@@ -163,12 +164,12 @@ decode_describe_groups_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
         m->throttle_time_ms = 0;
     }
 
-    m->groups_n = kf_read_count(r, version >= 5, false, version >= 6 ? 13 :
-        version >= 5 ? 12 : version >= 3 ? 18 : 14);
+    m->groups_n = kf_read_count(r, version >= 5, false,
+        version >= 6 ? 13 : version >= 5 ? 12 : version >= 3 ? 18 : 14);
     m->groups = kf_take_array(r, a, &m->groups_n, sizeof(*m->groups));
 
     for (i = 0; i < m->groups_n && r->rc == KF_OK; i++) {
-        decode_describe_groups_response_groups(r, version, a, &m->groups[i]);
+        decode_response_groups(r, version, a, &m->groups[i]);
     }
 
     if (version >= 5) {
@@ -178,7 +179,7 @@ decode_describe_groups_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_describe_groups_response_members(kf_writer_t *w, int16_t version,
+encode_response_members(kf_writer_t *w, int16_t version,
     const kf_describe_groups_response_members_t *m)
 {
     kf_write_str(w, m->member_id, version >= 5, false);
@@ -199,14 +200,14 @@ encode_describe_groups_response_members(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_describe_groups_response_groups(kf_writer_t *w, int16_t version,
+encode_response_groups(kf_writer_t *w, int16_t version,
     const kf_describe_groups_response_groups_t *m)
 {
     int32_t  i;
 
     kf_write_i16(w, m->error_code);
 
-    if (version == 6) {
+    if (version >= 6) {
         kf_write_str(w, m->error_message, true, true);
     }
 
@@ -218,7 +219,7 @@ encode_describe_groups_response_groups(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->members_n, version >= 5, false);
 
     for (i = 0; i < m->members_n; i++) {
-        encode_describe_groups_response_members(w, version, &m->members[i]);
+        encode_response_members(w, version, &m->members[i]);
     }
 
     if (version >= 3) {
@@ -232,7 +233,7 @@ encode_describe_groups_response_groups(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_describe_groups_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_describe_groups_response_t *m)
 {
     int32_t  i;
@@ -244,7 +245,7 @@ encode_describe_groups_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->groups_n, version >= 5, false);
 
     for (i = 0; i < m->groups_n; i++) {
-        encode_describe_groups_response_groups(w, version, &m->groups[i]);
+        encode_response_groups(w, version, &m->groups[i]);
     }
 
     if (version >= 5) {
@@ -254,14 +255,14 @@ encode_describe_groups_response(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_describe_groups_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_groups_response_t *m)
+kf_decode_describe_groups_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_groups_response_t *m)
 {
     if (version < 0 || version > 6) {
         return KF_UNSUPPORTED;
     }
 
-    decode_describe_groups_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -271,5 +272,5 @@ void
 kf_encode_describe_groups_response(kf_writer_t *w, int16_t version,
     const kf_describe_groups_response_t *m)
 {
-    encode_describe_groups_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -51,14 +51,15 @@ typedef struct {
 } kf_describe_groups_response_t;
 
 
-kf_rc_t kf_decode_describe_groups_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_groups_request_t *m);
+kf_rc_t kf_decode_describe_groups_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_groups_request_t *m);
 void kf_encode_describe_groups_request(kf_writer_t *w, int16_t version,
     const kf_describe_groups_request_t *m);
 
-void kf_init_describe_groups_response_groups(kf_describe_groups_response_groups_t *m);
-kf_rc_t kf_decode_describe_groups_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_groups_response_t *m);
+void kf_init_describe_groups_response_groups(
+    kf_describe_groups_response_groups_t *m);
+kf_rc_t kf_decode_describe_groups_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_groups_response_t *m);
 void kf_encode_describe_groups_response(kf_writer_t *w, int16_t version,
     const kf_describe_groups_response_t *m);
 

@@ -5,7 +5,7 @@
 
 
 static void
-decode_list_groups_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_list_groups_request_t *m)
 {
     int32_t  i;
@@ -24,7 +24,7 @@ decode_list_groups_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         m->states_filter_n = 0;
     }
 
-    if (version == 5) {
+    if (version >= 5) {
         m->types_filter_n = kf_read_count(r, true, false, 1);
         m->types_filter = kf_take_array(r, a, &m->types_filter_n,
             sizeof(*m->types_filter));
@@ -45,7 +45,7 @@ decode_list_groups_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_list_groups_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_list_groups_request_t *m)
 {
     int32_t  i;
@@ -58,7 +58,7 @@ encode_list_groups_request(kf_writer_t *w, int16_t version,
         }
     }
 
-    if (version == 5) {
+    if (version >= 5) {
         kf_write_count(w, m->types_filter_n, true, false);
 
         for (i = 0; i < m->types_filter_n; i++) {
@@ -80,7 +80,7 @@ kf_decode_list_groups_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_list_groups_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -90,12 +90,12 @@ void
 kf_encode_list_groups_request(kf_writer_t *w, int16_t version,
     const kf_list_groups_request_t *m)
 {
-    encode_list_groups_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 static void
-decode_list_groups_response_groups(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_groups(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_list_groups_response_groups_t *m)
 {
     (void) a;
@@ -110,7 +110,7 @@ decode_list_groups_response_groups(kf_reader_t *r, int16_t version, kf_arena_t *
         m->group_state = kf_str("");
     }
 
-    if (version == 5) {
+    if (version >= 5) {
         m->group_type = kf_read_str(r, true, false);
 
     } else {
@@ -124,7 +124,7 @@ decode_list_groups_response_groups(kf_reader_t *r, int16_t version, kf_arena_t *
 
 
 static void
-decode_list_groups_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_list_groups_response_t *m)
 {
     int32_t  i;
@@ -138,12 +138,12 @@ decode_list_groups_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
     m->error_code = kf_read_i16(r);
 
-    m->groups_n = kf_read_count(r, version >= 3, false, version >= 5 ? 5 :
-        version >= 4 ? 4 : version >= 3 ? 3 : 4);
+    m->groups_n = kf_read_count(r, version >= 3, false,
+        version >= 5 ? 5 : version >= 4 ? 4 : version >= 3 ? 3 : 4);
     m->groups = kf_take_array(r, a, &m->groups_n, sizeof(*m->groups));
 
     for (i = 0; i < m->groups_n && r->rc == KF_OK; i++) {
-        decode_list_groups_response_groups(r, version, a, &m->groups[i]);
+        decode_response_groups(r, version, a, &m->groups[i]);
     }
 
     if (version >= 3) {
@@ -153,7 +153,7 @@ decode_list_groups_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_list_groups_response_groups(kf_writer_t *w, int16_t version,
+encode_response_groups(kf_writer_t *w, int16_t version,
     const kf_list_groups_response_groups_t *m)
 {
     kf_write_str(w, m->group_id, version >= 3, false);
@@ -163,7 +163,7 @@ encode_list_groups_response_groups(kf_writer_t *w, int16_t version,
         kf_write_str(w, m->group_state, true, false);
     }
 
-    if (version == 5) {
+    if (version >= 5) {
         kf_write_str(w, m->group_type, true, false);
     }
 
@@ -174,7 +174,7 @@ encode_list_groups_response_groups(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_list_groups_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_list_groups_response_t *m)
 {
     int32_t  i;
@@ -188,7 +188,7 @@ encode_list_groups_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->groups_n, version >= 3, false);
 
     for (i = 0; i < m->groups_n; i++) {
-        encode_list_groups_response_groups(w, version, &m->groups[i]);
+        encode_response_groups(w, version, &m->groups[i]);
     }
 
     if (version >= 3) {
@@ -205,7 +205,7 @@ kf_decode_list_groups_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_list_groups_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -215,5 +215,5 @@ void
 kf_encode_list_groups_response(kf_writer_t *w, int16_t version,
     const kf_list_groups_response_t *m)
 {
-    encode_list_groups_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -38,13 +38,13 @@ typedef struct {
 } kf_list_groups_response_t;
 
 
-kf_rc_t kf_decode_list_groups_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_list_groups_request_t *m);
+kf_rc_t kf_decode_list_groups_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_list_groups_request_t *m);
 void kf_encode_list_groups_request(kf_writer_t *w, int16_t version,
     const kf_list_groups_request_t *m);
 
-kf_rc_t kf_decode_list_groups_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_list_groups_response_t *m);
+kf_rc_t kf_decode_list_groups_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_list_groups_response_t *m);
 void kf_encode_list_groups_response(kf_writer_t *w, int16_t version,
     const kf_list_groups_response_t *m);
 

@@ -14,36 +14,26 @@ kf_init_api_versions_request(kf_api_versions_request_t *m)
 
 
 static void
-decode_api_versions_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_api_versions_request_t *m)
 {
     (void) a;
 
     if (version >= 3) {
         m->client_software_name = kf_read_str(r, true, false);
-
-    } else {
-        m->client_software_name = kf_str("");
-    }
-
-    if (version >= 3) {
         m->client_software_version = kf_read_str(r, true, false);
 
     } else {
+        m->client_software_name = kf_str("");
         m->client_software_version = kf_str("");
     }
 
-    if (version == 5) {
+    if (version >= 5) {
         m->cluster_id = kf_read_str(r, true, true);
-
-    } else {
-        m->cluster_id = kf_null_str;
-    }
-
-    if (version == 5) {
         m->node_id = kf_read_i32(r);
 
     } else {
+        m->cluster_id = kf_null_str;
         m->node_id = -1;
     }
 
@@ -54,22 +44,16 @@ decode_api_versions_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_api_versions_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_api_versions_request_t *m)
 {
     if (version >= 3) {
         kf_write_str(w, m->client_software_name, true, false);
-    }
-
-    if (version >= 3) {
         kf_write_str(w, m->client_software_version, true, false);
     }
 
-    if (version == 5) {
+    if (version >= 5) {
         kf_write_str(w, m->cluster_id, true, true);
-    }
-
-    if (version == 5) {
         kf_write_i32(w, m->node_id);
     }
 
@@ -87,7 +71,7 @@ kf_decode_api_versions_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         return KF_UNSUPPORTED;
     }
 
-    decode_api_versions_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -97,7 +81,7 @@ void
 kf_encode_api_versions_request(kf_writer_t *w, int16_t version,
     const kf_api_versions_request_t *m)
 {
-    encode_api_versions_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
@@ -111,7 +95,7 @@ kf_init_api_versions_response(kf_api_versions_response_t *m)
 
 
 static void
-decode_api_versions_response_api_keys(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_api_keys(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_api_versions_response_api_keys_t *m)
 {
     (void) a;
@@ -127,8 +111,8 @@ decode_api_versions_response_api_keys(kf_reader_t *r, int16_t version, kf_arena_
 
 
 static void
-decode_api_versions_response_supported_features(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_api_versions_response_supported_features_t *m)
+decode_response_supported_features(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_api_versions_response_supported_features_t *m)
 {
     (void) version;
     (void) a;
@@ -142,8 +126,8 @@ decode_api_versions_response_supported_features(kf_reader_t *r, int16_t version,
 
 
 static void
-decode_api_versions_response_finalized_features(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_api_versions_response_finalized_features_t *m)
+decode_response_finalized_features(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_api_versions_response_finalized_features_t *m)
 {
     (void) version;
     (void) a;
@@ -157,7 +141,7 @@ decode_api_versions_response_finalized_features(kf_reader_t *r, int16_t version,
 
 
 static void
-decode_api_versions_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_api_versions_response_t *m)
 {
     int32_t      i;
@@ -166,12 +150,12 @@ decode_api_versions_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
     m->error_code = kf_read_i16(r);
 
-    m->api_keys_n = kf_read_count(r, version >= 3, false, version >= 3 ? 7 :
-        6);
+    m->api_keys_n = kf_read_count(r, version >= 3, false,
+        version >= 3 ? 7 : 6);
     m->api_keys = kf_take_array(r, a, &m->api_keys_n, sizeof(*m->api_keys));
 
     for (i = 0; i < m->api_keys_n && r->rc == KF_OK; i++) {
-        decode_api_versions_response_api_keys(r, version, a, &m->api_keys[i]);
+        decode_response_api_keys(r, version, a, &m->api_keys[i]);
     }
 
     if (version >= 1) {
@@ -198,9 +182,10 @@ decode_api_versions_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
                 m->supported_features = kf_take_array(&field, a,
                     &m->supported_features_n, sizeof(*m->supported_features));
 
-                for (i = 0; i < m->supported_features_n && field.rc == KF_OK; i++) {
-                    decode_api_versions_response_supported_features(&field,
-                        version, a, &m->supported_features[i]);
+                for (i = 0; i < m->supported_features_n && field.rc == KF_OK;
+                    i++) {
+                    decode_response_supported_features(&field, version, a,
+                        &m->supported_features[i]);
                 }
                 kf_close_tag(r, &field);
                 break;
@@ -216,9 +201,10 @@ decode_api_versions_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
                 m->finalized_features = kf_take_array(&field, a,
                     &m->finalized_features_n, sizeof(*m->finalized_features));
 
-                for (i = 0; i < m->finalized_features_n && field.rc == KF_OK; i++) {
-                    decode_api_versions_response_finalized_features(&field,
-                        version, a, &m->finalized_features[i]);
+                for (i = 0; i < m->finalized_features_n && field.rc == KF_OK;
+                    i++) {
+                    decode_response_finalized_features(&field, version, a,
+                        &m->finalized_features[i]);
                 }
                 kf_close_tag(r, &field);
                 break;
@@ -237,7 +223,7 @@ decode_api_versions_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_api_versions_response_api_keys(kf_writer_t *w, int16_t version,
+encode_response_api_keys(kf_writer_t *w, int16_t version,
     const kf_api_versions_response_api_keys_t *m)
 {
     kf_write_i16(w, m->api_key);
@@ -251,7 +237,7 @@ encode_api_versions_response_api_keys(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_api_versions_response_supported_features(kf_writer_t *w, int16_t version,
+encode_response_supported_features(kf_writer_t *w, int16_t version,
     const kf_api_versions_response_supported_features_t *m)
 {
     (void) version;
@@ -265,7 +251,7 @@ encode_api_versions_response_supported_features(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_api_versions_response_finalized_features(kf_writer_t *w, int16_t version,
+encode_response_finalized_features(kf_writer_t *w, int16_t version,
     const kf_api_versions_response_finalized_features_t *m)
 {
     (void) version;
@@ -279,7 +265,7 @@ encode_api_versions_response_finalized_features(kf_writer_t *w, int16_t version,
 
 
 static void
-put_api_versions_response_supported_features(kf_writer_t *w, int16_t version,
+put_response_supported_features(kf_writer_t *w, int16_t version,
     const kf_api_versions_response_t *m)
 {
     int32_t  i;
@@ -287,14 +273,14 @@ put_api_versions_response_supported_features(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->supported_features_n, true, false);
 
     for (i = 0; i < m->supported_features_n; i++) {
-        encode_api_versions_response_supported_features(w, version,
+        encode_response_supported_features(w, version,
             &m->supported_features[i]);
     }
 }
 
 
 static void
-put_api_versions_response_finalized_features_epoch(kf_writer_t *w, int16_t version,
+put_response_finalized_features_epoch(kf_writer_t *w, int16_t version,
     const kf_api_versions_response_t *m)
 {
     (void) version;
@@ -304,7 +290,7 @@ put_api_versions_response_finalized_features_epoch(kf_writer_t *w, int16_t versi
 
 
 static void
-put_api_versions_response_finalized_features(kf_writer_t *w, int16_t version,
+put_response_finalized_features(kf_writer_t *w, int16_t version,
     const kf_api_versions_response_t *m)
 {
     int32_t  i;
@@ -312,14 +298,14 @@ put_api_versions_response_finalized_features(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->finalized_features_n, true, false);
 
     for (i = 0; i < m->finalized_features_n; i++) {
-        encode_api_versions_response_finalized_features(w, version,
+        encode_response_finalized_features(w, version,
             &m->finalized_features[i]);
     }
 }
 
 
 static void
-put_api_versions_response_zk_migration_ready(kf_writer_t *w, int16_t version,
+put_response_zk_migration_ready(kf_writer_t *w, int16_t version,
     const kf_api_versions_response_t *m)
 {
     (void) version;
@@ -329,11 +315,11 @@ put_api_versions_response_zk_migration_ready(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_api_versions_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_api_versions_response_t *m)
 {
     int32_t      i;
-    uint32_t     tags;
+    bool         tag0, tag1, tag2, tag3;
     kf_writer_t  size;
 
     kf_write_i16(w, m->error_code);
@@ -341,7 +327,7 @@ encode_api_versions_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->api_keys_n, version >= 3, false);
 
     for (i = 0; i < m->api_keys_n; i++) {
-        encode_api_versions_response_api_keys(w, version, &m->api_keys[i]);
+        encode_response_api_keys(w, version, &m->api_keys[i]);
     }
 
     if (version >= 1) {
@@ -349,58 +335,52 @@ encode_api_versions_response(kf_writer_t *w, int16_t version,
     }
 
     if (version >= 3) {
-        tags = 0;
-        tags += (m->supported_features_n > 0) ? 1 : 0;
-        tags += (m->finalized_features_epoch != -1) ? 1 : 0;
-        tags += (m->finalized_features_n > 0) ? 1 : 0;
-        tags += m->zk_migration_ready;
-        kf_write_uvarint(w, tags);
+        tag0 = m->supported_features_n > 0;
+        tag1 = m->finalized_features_epoch != -1;
+        tag2 = m->finalized_features_n > 0;
+        tag3 = m->zk_migration_ready;
+        kf_write_uvarint(w, tag0 + tag1 + tag2 + tag3);
 
-        if (m->supported_features_n > 0) {
+        if (tag0) {
             kf_writer_count(&size);
-            put_api_versions_response_supported_features(&size, version, m);
-            kf_write_uvarint(w, 0);
-            kf_write_uvarint(w, (uint32_t) size.size);
-            put_api_versions_response_supported_features(w, version, m);
+            put_response_supported_features(&size, version, m);
+            kf_write_tag(w, 0, size.size);
+            put_response_supported_features(w, version, m);
         }
 
-        if (m->finalized_features_epoch != -1) {
+        if (tag1) {
             kf_writer_count(&size);
-            put_api_versions_response_finalized_features_epoch(&size, version,
-                m);
-            kf_write_uvarint(w, 1);
-            kf_write_uvarint(w, (uint32_t) size.size);
-            put_api_versions_response_finalized_features_epoch(w, version, m);
+            put_response_finalized_features_epoch(&size, version, m);
+            kf_write_tag(w, 1, size.size);
+            put_response_finalized_features_epoch(w, version, m);
         }
 
-        if (m->finalized_features_n > 0) {
+        if (tag2) {
             kf_writer_count(&size);
-            put_api_versions_response_finalized_features(&size, version, m);
-            kf_write_uvarint(w, 2);
-            kf_write_uvarint(w, (uint32_t) size.size);
-            put_api_versions_response_finalized_features(w, version, m);
+            put_response_finalized_features(&size, version, m);
+            kf_write_tag(w, 2, size.size);
+            put_response_finalized_features(w, version, m);
         }
 
-        if (m->zk_migration_ready) {
+        if (tag3) {
             kf_writer_count(&size);
-            put_api_versions_response_zk_migration_ready(&size, version, m);
-            kf_write_uvarint(w, 3);
-            kf_write_uvarint(w, (uint32_t) size.size);
-            put_api_versions_response_zk_migration_ready(w, version, m);
+            put_response_zk_migration_ready(&size, version, m);
+            kf_write_tag(w, 3, size.size);
+            put_response_zk_migration_ready(w, version, m);
         }
     }
 }
 
 
 kf_rc_t
-kf_decode_api_versions_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_api_versions_response_t *m)
+kf_decode_api_versions_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_api_versions_response_t *m)
 {
     if (version < 0 || version > 5) {
         return KF_UNSUPPORTED;
     }
 
-    decode_api_versions_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -410,5 +390,5 @@ void
 kf_encode_api_versions_response(kf_writer_t *w, int16_t version,
     const kf_api_versions_response_t *m)
 {
-    encode_api_versions_response(w, version, m);
+    encode_response(w, version, m);
 }

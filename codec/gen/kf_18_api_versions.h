@@ -58,14 +58,14 @@ typedef struct {
 
 
 void kf_init_api_versions_request(kf_api_versions_request_t *m);
-kf_rc_t kf_decode_api_versions_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_api_versions_request_t *m);
+kf_rc_t kf_decode_api_versions_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_api_versions_request_t *m);
 void kf_encode_api_versions_request(kf_writer_t *w, int16_t version,
     const kf_api_versions_request_t *m);
 
 void kf_init_api_versions_response(kf_api_versions_response_t *m);
-kf_rc_t kf_decode_api_versions_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_api_versions_response_t *m);
+kf_rc_t kf_decode_api_versions_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_api_versions_response_t *m);
 void kf_encode_api_versions_response(kf_writer_t *w, int16_t version,
     const kf_api_versions_response_t *m);
 

@@ -14,7 +14,7 @@ kf_init_create_topics_request(kf_create_topics_request_t *m)
 
 
 static void
-decode_create_topics_request_assignments(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_assignments(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_create_topics_request_assignments_t *m)
 {
     int32_t  i;
@@ -36,7 +36,7 @@ decode_create_topics_request_assignments(kf_reader_t *r, int16_t version, kf_are
 
 
 static void
-decode_create_topics_request_configs(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_configs(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_create_topics_request_configs_t *m)
 {
     (void) a;
@@ -51,7 +51,7 @@ decode_create_topics_request_configs(kf_reader_t *r, int16_t version, kf_arena_t
 
 
 static void
-decode_create_topics_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_create_topics_request_topics_t *m)
 {
     int32_t  i;
@@ -60,21 +60,20 @@ decode_create_topics_request_topics(kf_reader_t *r, int16_t version, kf_arena_t 
     m->num_partitions = kf_read_i32(r);
     m->replication_factor = kf_read_i16(r);
 
-    m->assignments_n = kf_read_count(r, version >= 5, false, version >= 5 ? 6 :
-        8);
+    m->assignments_n = kf_read_count(r, version >= 5, false,
+        version >= 5 ? 6 : 8);
     m->assignments = kf_take_array(r, a, &m->assignments_n,
         sizeof(*m->assignments));
 
     for (i = 0; i < m->assignments_n && r->rc == KF_OK; i++) {
-        decode_create_topics_request_assignments(r, version, a,
-            &m->assignments[i]);
+        decode_request_assignments(r, version, a, &m->assignments[i]);
     }
 
     m->configs_n = kf_read_count(r, version >= 5, false, version >= 5 ? 3 : 4);
     m->configs = kf_take_array(r, a, &m->configs_n, sizeof(*m->configs));
 
     for (i = 0; i < m->configs_n && r->rc == KF_OK; i++) {
-        decode_create_topics_request_configs(r, version, a, &m->configs[i]);
+        decode_request_configs(r, version, a, &m->configs[i]);
     }
 
     if (version >= 5) {
@@ -84,17 +83,17 @@ decode_create_topics_request_topics(kf_reader_t *r, int16_t version, kf_arena_t 
 
 
 static void
-decode_create_topics_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_create_topics_request_t *m)
 {
     int32_t  i;
 
-    m->topics_n = kf_read_count(r, version >= 5, false, version >= 5 ? 10 :
-        16);
+    m->topics_n = kf_read_count(r, version >= 5, false,
+        version >= 5 ? 10 : 16);
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_create_topics_request_topics(r, version, a, &m->topics[i]);
+        decode_request_topics(r, version, a, &m->topics[i]);
     }
 
     m->timeout_ms = kf_read_i32(r);
@@ -107,7 +106,7 @@ decode_create_topics_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_create_topics_request_assignments(kf_writer_t *w, int16_t version,
+encode_request_assignments(kf_writer_t *w, int16_t version,
     const kf_create_topics_request_assignments_t *m)
 {
     int32_t  i;
@@ -127,7 +126,7 @@ encode_create_topics_request_assignments(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_create_topics_request_configs(kf_writer_t *w, int16_t version,
+encode_request_configs(kf_writer_t *w, int16_t version,
     const kf_create_topics_request_configs_t *m)
 {
     kf_write_str(w, m->name, version >= 5, false);
@@ -140,7 +139,7 @@ encode_create_topics_request_configs(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_create_topics_request_topics(kf_writer_t *w, int16_t version,
+encode_request_topics(kf_writer_t *w, int16_t version,
     const kf_create_topics_request_topics_t *m)
 {
     int32_t  i;
@@ -152,14 +151,13 @@ encode_create_topics_request_topics(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->assignments_n, version >= 5, false);
 
     for (i = 0; i < m->assignments_n; i++) {
-        encode_create_topics_request_assignments(w, version,
-            &m->assignments[i]);
+        encode_request_assignments(w, version, &m->assignments[i]);
     }
 
     kf_write_count(w, m->configs_n, version >= 5, false);
 
     for (i = 0; i < m->configs_n; i++) {
-        encode_create_topics_request_configs(w, version, &m->configs[i]);
+        encode_request_configs(w, version, &m->configs[i]);
     }
 
     if (version >= 5) {
@@ -169,7 +167,7 @@ encode_create_topics_request_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_create_topics_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_create_topics_request_t *m)
 {
     int32_t  i;
@@ -177,7 +175,7 @@ encode_create_topics_request(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, version >= 5, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_create_topics_request_topics(w, version, &m->topics[i]);
+        encode_request_topics(w, version, &m->topics[i]);
     }
 
     kf_write_i32(w, m->timeout_ms);
@@ -190,14 +188,14 @@ encode_create_topics_request(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_create_topics_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_create_topics_request_t *m)
+kf_decode_create_topics_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_create_topics_request_t *m)
 {
     if (version < 2 || version > 7) {
         return KF_UNSUPPORTED;
     }
 
-    decode_create_topics_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -207,7 +205,7 @@ void
 kf_encode_create_topics_request(kf_writer_t *w, int16_t version,
     const kf_create_topics_request_t *m)
 {
-    encode_create_topics_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
@@ -231,7 +229,7 @@ kf_init_create_topics_response_topics(kf_create_topics_response_topics_t *m)
 
 
 static void
-decode_create_topics_response_configs(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_configs(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_create_topics_response_configs_t *m)
 {
     (void) version;
@@ -248,7 +246,7 @@ decode_create_topics_response_configs(kf_reader_t *r, int16_t version, kf_arena_
 
 
 static void
-decode_create_topics_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_create_topics_response_topics_t *m)
 {
     int32_t      i;
@@ -257,7 +255,7 @@ decode_create_topics_response_topics(kf_reader_t *r, int16_t version, kf_arena_t
 
     m->name = kf_read_str(r, version >= 5, false);
 
-    if (version == 7) {
+    if (version >= 7) {
         m->topic_id = kf_read_uuid(r);
 
     } else {
@@ -266,35 +264,26 @@ decode_create_topics_response_topics(kf_reader_t *r, int16_t version, kf_arena_t
 
     m->error_code = kf_read_i16(r);
     m->error_message = kf_read_str(r, version >= 5, true);
-    m->topic_config_error_code = 0;
 
     if (version >= 5) {
         m->num_partitions = kf_read_i32(r);
-
-    } else {
-        m->num_partitions = -1;
-    }
-
-    if (version >= 5) {
         m->replication_factor = kf_read_i16(r);
 
-    } else {
-        m->replication_factor = -1;
-    }
-
-    if (version >= 5) {
         m->configs_n = kf_read_count(r, true, true, 6);
         m->configs = kf_take_array(r, a, &m->configs_n, sizeof(*m->configs));
 
         for (i = 0; i < m->configs_n && r->rc == KF_OK; i++) {
-            decode_create_topics_response_configs(r, version, a,
-                &m->configs[i]);
+            decode_response_configs(r, version, a, &m->configs[i]);
         }
 
     } else {
+        m->num_partitions = -1;
+        m->replication_factor = -1;
         m->configs = NULL;
         m->configs_n = 0;
     }
+
+    m->topic_config_error_code = 0;
 
     if (version >= 5) {
         for (tags = kf_read_uvarint(r); tags && r->rc == KF_OK; tags--) {
@@ -314,19 +303,19 @@ decode_create_topics_response_topics(kf_reader_t *r, int16_t version, kf_arena_t
 
 
 static void
-decode_create_topics_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_create_topics_response_t *m)
 {
     int32_t  i;
 
     m->throttle_time_ms = kf_read_i32(r);
 
-    m->topics_n = kf_read_count(r, version >= 5, false, version >= 7 ? 28 :
-        version >= 5 ? 12 : 6);
+    m->topics_n = kf_read_count(r, version >= 5, false,
+        version >= 7 ? 28 : version >= 5 ? 12 : 6);
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_create_topics_response_topics(r, version, a, &m->topics[i]);
+        decode_response_topics(r, version, a, &m->topics[i]);
     }
 
     if (version >= 5) {
@@ -336,7 +325,7 @@ decode_create_topics_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_create_topics_response_configs(kf_writer_t *w, int16_t version,
+encode_response_configs(kf_writer_t *w, int16_t version,
     const kf_create_topics_response_configs_t *m)
 {
     (void) version;
@@ -352,7 +341,7 @@ encode_create_topics_response_configs(kf_writer_t *w, int16_t version,
 
 
 static void
-put_create_topics_response_topics_topic_config_error_code(kf_writer_t *w, int16_t version,
+put_response_topics_topic_config_error_code(kf_writer_t *w, int16_t version,
     const kf_create_topics_response_topics_t *m)
 {
     (void) version;
@@ -362,16 +351,16 @@ put_create_topics_response_topics_topic_config_error_code(kf_writer_t *w, int16_
 
 
 static void
-encode_create_topics_response_topics(kf_writer_t *w, int16_t version,
+encode_response_topics(kf_writer_t *w, int16_t version,
     const kf_create_topics_response_topics_t *m)
 {
     int32_t      i;
-    uint32_t     tags;
+    bool         tag0;
     kf_writer_t  size;
 
     kf_write_str(w, m->name, version >= 5, false);
 
-    if (version == 7) {
+    if (version >= 7) {
         kf_write_uuid(w, m->topic_id);
     }
 
@@ -380,40 +369,31 @@ encode_create_topics_response_topics(kf_writer_t *w, int16_t version,
 
     if (version >= 5) {
         kf_write_i32(w, m->num_partitions);
-    }
-
-    if (version >= 5) {
         kf_write_i16(w, m->replication_factor);
-    }
 
-    if (version >= 5) {
         kf_write_count(w, m->configs_n, true, true);
 
         for (i = 0; i < m->configs_n; i++) {
-            encode_create_topics_response_configs(w, version, &m->configs[i]);
+            encode_response_configs(w, version, &m->configs[i]);
         }
     }
 
     if (version >= 5) {
-        tags = 0;
-        tags += (m->topic_config_error_code != 0) ? 1 : 0;
-        kf_write_uvarint(w, tags);
+        tag0 = m->topic_config_error_code != 0;
+        kf_write_uvarint(w, tag0);
 
-        if (m->topic_config_error_code != 0) {
+        if (tag0) {
             kf_writer_count(&size);
-            put_create_topics_response_topics_topic_config_error_code(&size,
-                version, m);
-            kf_write_uvarint(w, 0);
-            kf_write_uvarint(w, (uint32_t) size.size);
-            put_create_topics_response_topics_topic_config_error_code(w,
-                version, m);
+            put_response_topics_topic_config_error_code(&size, version, m);
+            kf_write_tag(w, 0, size.size);
+            put_response_topics_topic_config_error_code(w, version, m);
         }
     }
 }
 
 
 static void
-encode_create_topics_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_create_topics_response_t *m)
 {
     int32_t  i;
@@ -423,7 +403,7 @@ encode_create_topics_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, version >= 5, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_create_topics_response_topics(w, version, &m->topics[i]);
+        encode_response_topics(w, version, &m->topics[i]);
     }
 
     if (version >= 5) {
@@ -433,14 +413,14 @@ encode_create_topics_response(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_create_topics_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_create_topics_response_t *m)
+kf_decode_create_topics_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_create_topics_response_t *m)
 {
     if (version < 2 || version > 7) {
         return KF_UNSUPPORTED;
     }
 
-    decode_create_topics_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -450,5 +430,5 @@ void
 kf_encode_create_topics_response(kf_writer_t *w, int16_t version,
     const kf_create_topics_response_t *m)
 {
-    encode_create_topics_response(w, version, m);
+    encode_response(w, version, m);
 }

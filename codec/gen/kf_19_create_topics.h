@@ -76,15 +76,17 @@ typedef struct {
 
 
 void kf_init_create_topics_request(kf_create_topics_request_t *m);
-kf_rc_t kf_decode_create_topics_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_create_topics_request_t *m);
+kf_rc_t kf_decode_create_topics_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_create_topics_request_t *m);
 void kf_encode_create_topics_request(kf_writer_t *w, int16_t version,
     const kf_create_topics_request_t *m);
 
-void kf_init_create_topics_response_configs(kf_create_topics_response_configs_t *m);
-void kf_init_create_topics_response_topics(kf_create_topics_response_topics_t *m);
-kf_rc_t kf_decode_create_topics_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_create_topics_response_t *m);
+void kf_init_create_topics_response_configs(
+    kf_create_topics_response_configs_t *m);
+void kf_init_create_topics_response_topics(
+    kf_create_topics_response_topics_t *m);
+kf_rc_t kf_decode_create_topics_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_create_topics_response_t *m);
 void kf_encode_create_topics_response(kf_writer_t *w, int16_t version,
     const kf_create_topics_response_t *m);
 

@@ -5,7 +5,7 @@
 
 
 static void
-decode_delete_topics_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_delete_topics_request_topics_t *m)
 {
     (void) version;
@@ -19,17 +19,17 @@ decode_delete_topics_request_topics(kf_reader_t *r, int16_t version, kf_arena_t 
 
 
 static void
-decode_delete_topics_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_delete_topics_request_t *m)
 {
     int32_t  i;
 
-    if (version == 6) {
+    if (version >= 6) {
         m->topics_n = kf_read_count(r, true, false, 18);
         m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
         for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-            decode_delete_topics_request_topics(r, version, a, &m->topics[i]);
+            decode_request_topics(r, version, a, &m->topics[i]);
         }
 
     } else {
@@ -38,8 +38,8 @@ decode_delete_topics_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     }
 
     if (version <= 5) {
-        m->topic_names_n = kf_read_count(r, version >= 4, false, version >= 4 ?
-            1 : 2);
+        m->topic_names_n = kf_read_count(r, version >= 4, false,
+            version >= 4 ? 1 : 2);
         m->topic_names = kf_take_array(r, a, &m->topic_names_n,
             sizeof(*m->topic_names));
 
@@ -61,7 +61,7 @@ decode_delete_topics_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_delete_topics_request_topics(kf_writer_t *w, int16_t version,
+encode_request_topics(kf_writer_t *w, int16_t version,
     const kf_delete_topics_request_topics_t *m)
 {
     (void) version;
@@ -74,16 +74,16 @@ encode_delete_topics_request_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_delete_topics_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_delete_topics_request_t *m)
 {
     int32_t  i;
 
-    if (version == 6) {
+    if (version >= 6) {
         kf_write_count(w, m->topics_n, true, false);
 
         for (i = 0; i < m->topics_n; i++) {
-            encode_delete_topics_request_topics(w, version, &m->topics[i]);
+            encode_request_topics(w, version, &m->topics[i]);
         }
     }
 
@@ -104,14 +104,14 @@ encode_delete_topics_request(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_delete_topics_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_delete_topics_request_t *m)
+kf_decode_delete_topics_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_delete_topics_request_t *m)
 {
     if (version < 1 || version > 6) {
         return KF_UNSUPPORTED;
     }
 
-    decode_delete_topics_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -121,19 +121,19 @@ void
 kf_encode_delete_topics_request(kf_writer_t *w, int16_t version,
     const kf_delete_topics_request_t *m)
 {
-    encode_delete_topics_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 static void
-decode_delete_topics_response_responses(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_responses(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_delete_topics_response_responses_t *m)
 {
     (void) a;
 
-    m->name = kf_read_str(r, version >= 4, version == 6);
+    m->name = kf_read_str(r, version >= 4, version >= 6);
 
-    if (version == 6) {
+    if (version >= 6) {
         m->topic_id = kf_read_uuid(r);
 
     } else {
@@ -156,20 +156,19 @@ decode_delete_topics_response_responses(kf_reader_t *r, int16_t version, kf_aren
 
 
 static void
-decode_delete_topics_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_delete_topics_response_t *m)
 {
     int32_t  i;
 
     m->throttle_time_ms = kf_read_i32(r);
 
-    m->responses_n = kf_read_count(r, version >= 4, false, version >= 6 ? 21 :
-        version >= 5 ? 5 : 4);
+    m->responses_n = kf_read_count(r, version >= 4, false,
+        version >= 6 ? 21 : version >= 5 ? 5 : 4);
     m->responses = kf_take_array(r, a, &m->responses_n, sizeof(*m->responses));
 
     for (i = 0; i < m->responses_n && r->rc == KF_OK; i++) {
-        decode_delete_topics_response_responses(r, version, a,
-            &m->responses[i]);
+        decode_response_responses(r, version, a, &m->responses[i]);
     }
 
     if (version >= 4) {
@@ -179,12 +178,12 @@ decode_delete_topics_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_delete_topics_response_responses(kf_writer_t *w, int16_t version,
+encode_response_responses(kf_writer_t *w, int16_t version,
     const kf_delete_topics_response_responses_t *m)
 {
-    kf_write_str(w, m->name, version >= 4, version == 6);
+    kf_write_str(w, m->name, version >= 4, version >= 6);
 
-    if (version == 6) {
+    if (version >= 6) {
         kf_write_uuid(w, m->topic_id);
     }
 
@@ -201,7 +200,7 @@ encode_delete_topics_response_responses(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_delete_topics_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_delete_topics_response_t *m)
 {
     int32_t  i;
@@ -211,7 +210,7 @@ encode_delete_topics_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->responses_n, version >= 4, false);
 
     for (i = 0; i < m->responses_n; i++) {
-        encode_delete_topics_response_responses(w, version, &m->responses[i]);
+        encode_response_responses(w, version, &m->responses[i]);
     }
 
     if (version >= 4) {
@@ -221,14 +220,14 @@ encode_delete_topics_response(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_delete_topics_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_delete_topics_response_t *m)
+kf_decode_delete_topics_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_delete_topics_response_t *m)
 {
     if (version < 1 || version > 6) {
         return KF_UNSUPPORTED;
     }
 
-    decode_delete_topics_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -238,5 +237,5 @@ void
 kf_encode_delete_topics_response(kf_writer_t *w, int16_t version,
     const kf_delete_topics_response_t *m)
 {
-    encode_delete_topics_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -5,7 +5,7 @@
 
 
 static void
-decode_delete_records_request_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_delete_records_request_partitions_t *m)
 {
     (void) a;
@@ -13,120 +13,118 @@ decode_delete_records_request_partitions(kf_reader_t *r, int16_t version, kf_are
     m->partition_index = kf_read_i32(r);
     m->offset = kf_read_i64(r);
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-decode_delete_records_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_delete_records_request_topics_t *m)
 {
     int32_t  i;
 
-    m->name = kf_read_str(r, version == 2, false);
+    m->name = kf_read_str(r, version >= 2, false);
 
-    m->partitions_n = kf_read_count(r, version == 2, false, version >= 2 ? 13 :
-        12);
+    m->partitions_n = kf_read_count(r, version >= 2, false,
+        version >= 2 ? 13 : 12);
     m->partitions = kf_take_array(r, a, &m->partitions_n,
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_delete_records_request_partitions(r, version, a,
-            &m->partitions[i]);
+        decode_request_partitions(r, version, a, &m->partitions[i]);
     }
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-decode_delete_records_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_delete_records_request_t *m)
 {
     int32_t  i;
 
-    m->topics_n = kf_read_count(r, version == 2, false, version >= 2 ? 3 : 6);
+    m->topics_n = kf_read_count(r, version >= 2, false, version >= 2 ? 3 : 6);
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_delete_records_request_topics(r, version, a, &m->topics[i]);
+        decode_request_topics(r, version, a, &m->topics[i]);
     }
 
     m->timeout_ms = kf_read_i32(r);
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-encode_delete_records_request_partitions(kf_writer_t *w, int16_t version,
+encode_request_partitions(kf_writer_t *w, int16_t version,
     const kf_delete_records_request_partitions_t *m)
 {
     kf_write_i32(w, m->partition_index);
     kf_write_i64(w, m->offset);
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 static void
-encode_delete_records_request_topics(kf_writer_t *w, int16_t version,
+encode_request_topics(kf_writer_t *w, int16_t version,
     const kf_delete_records_request_topics_t *m)
 {
     int32_t  i;
 
-    kf_write_str(w, m->name, version == 2, false);
+    kf_write_str(w, m->name, version >= 2, false);
 
-    kf_write_count(w, m->partitions_n, version == 2, false);
+    kf_write_count(w, m->partitions_n, version >= 2, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_delete_records_request_partitions(w, version,
-            &m->partitions[i]);
+        encode_request_partitions(w, version, &m->partitions[i]);
     }
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 static void
-encode_delete_records_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_delete_records_request_t *m)
 {
     int32_t  i;
 
-    kf_write_count(w, m->topics_n, version == 2, false);
+    kf_write_count(w, m->topics_n, version >= 2, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_delete_records_request_topics(w, version, &m->topics[i]);
+        encode_request_topics(w, version, &m->topics[i]);
     }
 
     kf_write_i32(w, m->timeout_ms);
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 kf_rc_t
-kf_decode_delete_records_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_delete_records_request_t *m)
+kf_decode_delete_records_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_delete_records_request_t *m)
 {
     if (version < 0 || version > 2) {
         return KF_UNSUPPORTED;
     }
 
-    decode_delete_records_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -136,12 +134,12 @@ void
 kf_encode_delete_records_request(kf_writer_t *w, int16_t version,
     const kf_delete_records_request_t *m)
 {
-    encode_delete_records_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 static void
-decode_delete_records_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_delete_records_response_partitions_t *m)
 {
     (void) a;
@@ -150,121 +148,119 @@ decode_delete_records_response_partitions(kf_reader_t *r, int16_t version, kf_ar
     m->low_watermark = kf_read_i64(r);
     m->error_code = kf_read_i16(r);
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-decode_delete_records_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_delete_records_response_topics_t *m)
 {
     int32_t  i;
 
-    m->name = kf_read_str(r, version == 2, false);
+    m->name = kf_read_str(r, version >= 2, false);
 
-    m->partitions_n = kf_read_count(r, version == 2, false, version >= 2 ? 15 :
-        14);
+    m->partitions_n = kf_read_count(r, version >= 2, false,
+        version >= 2 ? 15 : 14);
     m->partitions = kf_take_array(r, a, &m->partitions_n,
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_delete_records_response_partitions(r, version, a,
-            &m->partitions[i]);
+        decode_response_partitions(r, version, a, &m->partitions[i]);
     }
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-decode_delete_records_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_delete_records_response_t *m)
 {
     int32_t  i;
 
     m->throttle_time_ms = kf_read_i32(r);
 
-    m->topics_n = kf_read_count(r, version == 2, false, version >= 2 ? 3 : 6);
+    m->topics_n = kf_read_count(r, version >= 2, false, version >= 2 ? 3 : 6);
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_delete_records_response_topics(r, version, a, &m->topics[i]);
+        decode_response_topics(r, version, a, &m->topics[i]);
     }
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-encode_delete_records_response_partitions(kf_writer_t *w, int16_t version,
+encode_response_partitions(kf_writer_t *w, int16_t version,
     const kf_delete_records_response_partitions_t *m)
 {
     kf_write_i32(w, m->partition_index);
     kf_write_i64(w, m->low_watermark);
     kf_write_i16(w, m->error_code);
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 static void
-encode_delete_records_response_topics(kf_writer_t *w, int16_t version,
+encode_response_topics(kf_writer_t *w, int16_t version,
     const kf_delete_records_response_topics_t *m)
 {
     int32_t  i;
 
-    kf_write_str(w, m->name, version == 2, false);
+    kf_write_str(w, m->name, version >= 2, false);
 
-    kf_write_count(w, m->partitions_n, version == 2, false);
+    kf_write_count(w, m->partitions_n, version >= 2, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_delete_records_response_partitions(w, version,
-            &m->partitions[i]);
+        encode_response_partitions(w, version, &m->partitions[i]);
     }
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 static void
-encode_delete_records_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_delete_records_response_t *m)
 {
     int32_t  i;
 
     kf_write_i32(w, m->throttle_time_ms);
 
-    kf_write_count(w, m->topics_n, version == 2, false);
+    kf_write_count(w, m->topics_n, version >= 2, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_delete_records_response_topics(w, version, &m->topics[i]);
+        encode_response_topics(w, version, &m->topics[i]);
     }
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 kf_rc_t
-kf_decode_delete_records_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_delete_records_response_t *m)
+kf_decode_delete_records_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_delete_records_response_t *m)
 {
     if (version < 0 || version > 2) {
         return KF_UNSUPPORTED;
     }
 
-    decode_delete_records_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -274,5 +270,5 @@ void
 kf_encode_delete_records_response(kf_writer_t *w, int16_t version,
     const kf_delete_records_response_t *m)
 {
-    encode_delete_records_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -55,13 +55,13 @@ typedef struct {
 } kf_delete_records_response_t;
 
 
-kf_rc_t kf_decode_delete_records_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_delete_records_request_t *m);
+kf_rc_t kf_decode_delete_records_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_delete_records_request_t *m);
 void kf_encode_delete_records_request(kf_writer_t *w, int16_t version,
     const kf_delete_records_request_t *m);
 
-kf_rc_t kf_decode_delete_records_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_delete_records_response_t *m);
+kf_rc_t kf_decode_delete_records_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_delete_records_response_t *m);
 void kf_encode_delete_records_response(kf_writer_t *w, int16_t version,
     const kf_delete_records_response_t *m);
 

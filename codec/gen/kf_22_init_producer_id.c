@@ -15,7 +15,7 @@ kf_init_init_producer_id_request(kf_init_producer_id_request_t *m)
 
 
 static void
-decode_init_producer_id_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_init_producer_id_request_t *m)
 {
     (void) a;
@@ -25,15 +25,10 @@ decode_init_producer_id_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
     if (version >= 3) {
         m->producer_id = kf_read_i64(r);
-
-    } else {
-        m->producer_id = -1;
-    }
-
-    if (version >= 3) {
         m->producer_epoch = kf_read_i16(r);
 
     } else {
+        m->producer_id = -1;
         m->producer_epoch = -1;
     }
 
@@ -44,7 +39,7 @@ decode_init_producer_id_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_init_producer_id_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_init_producer_id_request_t *m)
 {
     kf_write_str(w, m->transactional_id, version >= 2, true);
@@ -52,9 +47,6 @@ encode_init_producer_id_request(kf_writer_t *w, int16_t version,
 
     if (version >= 3) {
         kf_write_i64(w, m->producer_id);
-    }
-
-    if (version >= 3) {
         kf_write_i16(w, m->producer_epoch);
     }
 
@@ -65,14 +57,14 @@ encode_init_producer_id_request(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_init_producer_id_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_init_producer_id_request_t *m)
+kf_decode_init_producer_id_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_init_producer_id_request_t *m)
 {
     if (version < 0 || version > 5) {
         return KF_UNSUPPORTED;
     }
 
-    decode_init_producer_id_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -82,7 +74,7 @@ void
 kf_encode_init_producer_id_request(kf_writer_t *w, int16_t version,
     const kf_init_producer_id_request_t *m)
 {
-    encode_init_producer_id_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
@@ -96,7 +88,7 @@ kf_init_init_producer_id_response(kf_init_producer_id_response_t *m)
 
 
 static void
-decode_init_producer_id_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_init_producer_id_response_t *m)
 {
     (void) a;
@@ -113,7 +105,7 @@ decode_init_producer_id_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_init_producer_id_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_init_producer_id_response_t *m)
 {
     kf_write_i32(w, m->throttle_time_ms);
@@ -128,14 +120,14 @@ encode_init_producer_id_response(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_init_producer_id_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_init_producer_id_response_t *m)
+kf_decode_init_producer_id_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_init_producer_id_response_t *m)
 {
     if (version < 0 || version > 5) {
         return KF_UNSUPPORTED;
     }
 
-    decode_init_producer_id_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -145,5 +137,5 @@ void
 kf_encode_init_producer_id_response(kf_writer_t *w, int16_t version,
     const kf_init_producer_id_response_t *m)
 {
-    encode_init_producer_id_response(w, version, m);
+    encode_response(w, version, m);
 }

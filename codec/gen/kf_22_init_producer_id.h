@@ -31,14 +31,14 @@ typedef struct {
 
 
 void kf_init_init_producer_id_request(kf_init_producer_id_request_t *m);
-kf_rc_t kf_decode_init_producer_id_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_init_producer_id_request_t *m);
+kf_rc_t kf_decode_init_producer_id_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_init_producer_id_request_t *m);
 void kf_encode_init_producer_id_request(kf_writer_t *w, int16_t version,
     const kf_init_producer_id_request_t *m);
 
 void kf_init_init_producer_id_response(kf_init_producer_id_response_t *m);
-kf_rc_t kf_decode_init_producer_id_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_init_producer_id_response_t *m);
+kf_rc_t kf_decode_init_producer_id_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_init_producer_id_response_t *m);
 void kf_encode_init_producer_id_response(kf_writer_t *w, int16_t version,
     const kf_init_producer_id_response_t *m);
 

@@ -5,7 +5,8 @@
 
 
 void
-kf_init_offset_for_leader_epoch_request_partitions(kf_offset_for_leader_epoch_request_partitions_t *m)
+kf_init_offset_for_leader_epoch_request_partitions(
+    kf_offset_for_leader_epoch_request_partitions_t *m)
 {
     memset(m, 0, sizeof(kf_offset_for_leader_epoch_request_partitions_t));
 
@@ -14,7 +15,8 @@ kf_init_offset_for_leader_epoch_request_partitions(kf_offset_for_leader_epoch_re
 
 
 void
-kf_init_offset_for_leader_epoch_request(kf_offset_for_leader_epoch_request_t *m)
+kf_init_offset_for_leader_epoch_request(
+    kf_offset_for_leader_epoch_request_t *m)
 {
     memset(m, 0, sizeof(kf_offset_for_leader_epoch_request_t));
 
@@ -23,7 +25,7 @@ kf_init_offset_for_leader_epoch_request(kf_offset_for_leader_epoch_request_t *m)
 
 
 static void
-decode_offset_for_leader_epoch_request_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_for_leader_epoch_request_partitions_t *m)
 {
     (void) a;
@@ -32,38 +34,37 @@ decode_offset_for_leader_epoch_request_partitions(kf_reader_t *r, int16_t versio
     m->current_leader_epoch = kf_read_i32(r);
     m->leader_epoch = kf_read_i32(r);
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-decode_offset_for_leader_epoch_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_for_leader_epoch_request_topics_t *m)
 {
     int32_t  i;
 
-    m->topic = kf_read_str(r, version == 4, false);
+    m->topic = kf_read_str(r, version >= 4, false);
 
-    m->partitions_n = kf_read_count(r, version == 4, false, version >= 4 ? 13 :
-        12);
+    m->partitions_n = kf_read_count(r, version >= 4, false,
+        version >= 4 ? 13 : 12);
     m->partitions = kf_take_array(r, a, &m->partitions_n,
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_offset_for_leader_epoch_request_partitions(r, version, a,
-            &m->partitions[i]);
+        decode_request_partitions(r, version, a, &m->partitions[i]);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-decode_offset_for_leader_epoch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_for_leader_epoch_request_t *m)
 {
     int32_t  i;
@@ -75,57 +76,55 @@ decode_offset_for_leader_epoch_request(kf_reader_t *r, int16_t version, kf_arena
         m->replica_id = -2;
     }
 
-    m->topics_n = kf_read_count(r, version == 4, false, version >= 4 ? 3 : 6);
+    m->topics_n = kf_read_count(r, version >= 4, false, version >= 4 ? 3 : 6);
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_offset_for_leader_epoch_request_topics(r, version, a,
-            &m->topics[i]);
+        decode_request_topics(r, version, a, &m->topics[i]);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-encode_offset_for_leader_epoch_request_partitions(kf_writer_t *w, int16_t version,
+encode_request_partitions(kf_writer_t *w, int16_t version,
     const kf_offset_for_leader_epoch_request_partitions_t *m)
 {
     kf_write_i32(w, m->partition);
     kf_write_i32(w, m->current_leader_epoch);
     kf_write_i32(w, m->leader_epoch);
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 static void
-encode_offset_for_leader_epoch_request_topics(kf_writer_t *w, int16_t version,
+encode_request_topics(kf_writer_t *w, int16_t version,
     const kf_offset_for_leader_epoch_request_topics_t *m)
 {
     int32_t  i;
 
-    kf_write_str(w, m->topic, version == 4, false);
+    kf_write_str(w, m->topic, version >= 4, false);
 
-    kf_write_count(w, m->partitions_n, version == 4, false);
+    kf_write_count(w, m->partitions_n, version >= 4, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_offset_for_leader_epoch_request_partitions(w, version,
-            &m->partitions[i]);
+        encode_request_partitions(w, version, &m->partitions[i]);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 static void
-encode_offset_for_leader_epoch_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_offset_for_leader_epoch_request_t *m)
 {
     int32_t  i;
@@ -134,28 +133,27 @@ encode_offset_for_leader_epoch_request(kf_writer_t *w, int16_t version,
         kf_write_i32(w, m->replica_id);
     }
 
-    kf_write_count(w, m->topics_n, version == 4, false);
+    kf_write_count(w, m->topics_n, version >= 4, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_offset_for_leader_epoch_request_topics(w, version,
-            &m->topics[i]);
+        encode_request_topics(w, version, &m->topics[i]);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 kf_rc_t
-kf_decode_offset_for_leader_epoch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_offset_for_leader_epoch_request_t *m)
+kf_decode_offset_for_leader_epoch_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offset_for_leader_epoch_request_t *m)
 {
     if (version < 2 || version > 4) {
         return KF_UNSUPPORTED;
     }
 
-    decode_offset_for_leader_epoch_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -165,12 +163,13 @@ void
 kf_encode_offset_for_leader_epoch_request(kf_writer_t *w, int16_t version,
     const kf_offset_for_leader_epoch_request_t *m)
 {
-    encode_offset_for_leader_epoch_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 void
-kf_init_offset_for_leader_epoch_response_partitions(kf_offset_for_leader_epoch_response_partitions_t *m)
+kf_init_offset_for_leader_epoch_response_partitions(
+    kf_offset_for_leader_epoch_response_partitions_t *m)
 {
     memset(m, 0, sizeof(kf_offset_for_leader_epoch_response_partitions_t));
 
@@ -180,7 +179,7 @@ kf_init_offset_for_leader_epoch_response_partitions(kf_offset_for_leader_epoch_r
 
 
 static void
-decode_offset_for_leader_epoch_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_for_leader_epoch_response_partitions_t *m)
 {
     (void) a;
@@ -190,60 +189,58 @@ decode_offset_for_leader_epoch_response_partitions(kf_reader_t *r, int16_t versi
     m->leader_epoch = kf_read_i32(r);
     m->end_offset = kf_read_i64(r);
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-decode_offset_for_leader_epoch_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_for_leader_epoch_response_topics_t *m)
 {
     int32_t  i;
 
-    m->topic = kf_read_str(r, version == 4, false);
+    m->topic = kf_read_str(r, version >= 4, false);
 
-    m->partitions_n = kf_read_count(r, version == 4, false, version >= 4 ? 19 :
-        18);
+    m->partitions_n = kf_read_count(r, version >= 4, false,
+        version >= 4 ? 19 : 18);
     m->partitions = kf_take_array(r, a, &m->partitions_n,
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_offset_for_leader_epoch_response_partitions(r, version, a,
-            &m->partitions[i]);
+        decode_response_partitions(r, version, a, &m->partitions[i]);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-decode_offset_for_leader_epoch_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_for_leader_epoch_response_t *m)
 {
     int32_t  i;
 
     m->throttle_time_ms = kf_read_i32(r);
 
-    m->topics_n = kf_read_count(r, version == 4, false, version >= 4 ? 3 : 6);
+    m->topics_n = kf_read_count(r, version >= 4, false, version >= 4 ? 3 : 6);
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_offset_for_leader_epoch_response_topics(r, version, a,
-            &m->topics[i]);
+        decode_response_topics(r, version, a, &m->topics[i]);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-encode_offset_for_leader_epoch_response_partitions(kf_writer_t *w, int16_t version,
+encode_response_partitions(kf_writer_t *w, int16_t version,
     const kf_offset_for_leader_epoch_response_partitions_t *m)
 {
     kf_write_i16(w, m->error_code);
@@ -251,63 +248,61 @@ encode_offset_for_leader_epoch_response_partitions(kf_writer_t *w, int16_t versi
     kf_write_i32(w, m->leader_epoch);
     kf_write_i64(w, m->end_offset);
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 static void
-encode_offset_for_leader_epoch_response_topics(kf_writer_t *w, int16_t version,
+encode_response_topics(kf_writer_t *w, int16_t version,
     const kf_offset_for_leader_epoch_response_topics_t *m)
 {
     int32_t  i;
 
-    kf_write_str(w, m->topic, version == 4, false);
+    kf_write_str(w, m->topic, version >= 4, false);
 
-    kf_write_count(w, m->partitions_n, version == 4, false);
+    kf_write_count(w, m->partitions_n, version >= 4, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_offset_for_leader_epoch_response_partitions(w, version,
-            &m->partitions[i]);
+        encode_response_partitions(w, version, &m->partitions[i]);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 static void
-encode_offset_for_leader_epoch_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_offset_for_leader_epoch_response_t *m)
 {
     int32_t  i;
 
     kf_write_i32(w, m->throttle_time_ms);
 
-    kf_write_count(w, m->topics_n, version == 4, false);
+    kf_write_count(w, m->topics_n, version >= 4, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_offset_for_leader_epoch_response_topics(w, version,
-            &m->topics[i]);
+        encode_response_topics(w, version, &m->topics[i]);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 kf_rc_t
-kf_decode_offset_for_leader_epoch_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_offset_for_leader_epoch_response_t *m)
+kf_decode_offset_for_leader_epoch_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offset_for_leader_epoch_response_t *m)
 {
     if (version < 2 || version > 4) {
         return KF_UNSUPPORTED;
     }
 
-    decode_offset_for_leader_epoch_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -317,5 +312,5 @@ void
 kf_encode_offset_for_leader_epoch_response(kf_writer_t *w, int16_t version,
     const kf_offset_for_leader_epoch_response_t *m)
 {
-    encode_offset_for_leader_epoch_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -57,18 +57,21 @@ typedef struct {
 } kf_offset_for_leader_epoch_response_t;
 
 
-void kf_init_offset_for_leader_epoch_request_partitions(kf_offset_for_leader_epoch_request_partitions_t *m);
-void kf_init_offset_for_leader_epoch_request(kf_offset_for_leader_epoch_request_t *m);
-kf_rc_t kf_decode_offset_for_leader_epoch_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+void kf_init_offset_for_leader_epoch_request_partitions(
+    kf_offset_for_leader_epoch_request_partitions_t *m);
+void kf_init_offset_for_leader_epoch_request(
     kf_offset_for_leader_epoch_request_t *m);
-void kf_encode_offset_for_leader_epoch_request(kf_writer_t *w, int16_t version,
-    const kf_offset_for_leader_epoch_request_t *m);
+kf_rc_t kf_decode_offset_for_leader_epoch_request(kf_reader_t *r,
+    int16_t version, kf_arena_t *a, kf_offset_for_leader_epoch_request_t *m);
+void kf_encode_offset_for_leader_epoch_request(kf_writer_t *w,
+    int16_t version, const kf_offset_for_leader_epoch_request_t *m);
 
-void kf_init_offset_for_leader_epoch_response_partitions(kf_offset_for_leader_epoch_response_partitions_t *m);
-kf_rc_t kf_decode_offset_for_leader_epoch_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_offset_for_leader_epoch_response_t *m);
-void kf_encode_offset_for_leader_epoch_response(kf_writer_t *w, int16_t version,
-    const kf_offset_for_leader_epoch_response_t *m);
+void kf_init_offset_for_leader_epoch_response_partitions(
+    kf_offset_for_leader_epoch_response_partitions_t *m);
+kf_rc_t kf_decode_offset_for_leader_epoch_response(kf_reader_t *r,
+    int16_t version, kf_arena_t *a, kf_offset_for_leader_epoch_response_t *m);
+void kf_encode_offset_for_leader_epoch_response(kf_writer_t *w,
+    int16_t version, const kf_offset_for_leader_epoch_response_t *m);
 
 
 #pragma GCC visibility pop

@@ -5,42 +5,41 @@
 
 
 static void
-decode_describe_configs_request_resources(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_resources(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_configs_request_resources_t *m)
 {
     int32_t  i;
 
     m->resource_type = kf_read_i8(r);
-    m->resource_name = kf_read_str(r, version == 4, false);
+    m->resource_name = kf_read_str(r, version >= 4, false);
 
-    m->configuration_keys_n = kf_read_count(r, version == 4, true, version >= 4
-        ? 1 : 2);
+    m->configuration_keys_n = kf_read_count(r, version >= 4, true,
+        version >= 4 ? 1 : 2);
     m->configuration_keys = kf_take_array(r, a, &m->configuration_keys_n,
         sizeof(*m->configuration_keys));
 
     for (i = 0; i < m->configuration_keys_n && r->rc == KF_OK; i++) {
-        m->configuration_keys[i] = kf_read_str(r, version == 4, false);
+        m->configuration_keys[i] = kf_read_str(r, version >= 4, false);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-decode_describe_configs_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_configs_request_t *m)
 {
     int32_t  i;
 
-    m->resources_n = kf_read_count(r, version == 4, false, version >= 4 ? 4 :
-        7);
+    m->resources_n = kf_read_count(r, version >= 4, false,
+        version >= 4 ? 4 : 7);
     m->resources = kf_take_array(r, a, &m->resources_n, sizeof(*m->resources));
 
     for (i = 0; i < m->resources_n && r->rc == KF_OK; i++) {
-        decode_describe_configs_request_resources(r, version, a,
-            &m->resources[i]);
+        decode_request_resources(r, version, a, &m->resources[i]);
     }
 
     m->include_synonyms = kf_read_bool(r);
@@ -52,44 +51,43 @@ decode_describe_configs_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         m->include_documentation = false;
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-encode_describe_configs_request_resources(kf_writer_t *w, int16_t version,
+encode_request_resources(kf_writer_t *w, int16_t version,
     const kf_describe_configs_request_resources_t *m)
 {
     int32_t  i;
 
     kf_write_i8(w, m->resource_type);
-    kf_write_str(w, m->resource_name, version == 4, false);
+    kf_write_str(w, m->resource_name, version >= 4, false);
 
-    kf_write_count(w, m->configuration_keys_n, version == 4, true);
+    kf_write_count(w, m->configuration_keys_n, version >= 4, true);
 
     for (i = 0; i < m->configuration_keys_n; i++) {
-        kf_write_str(w, m->configuration_keys[i], version == 4, false);
+        kf_write_str(w, m->configuration_keys[i], version >= 4, false);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 static void
-encode_describe_configs_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_describe_configs_request_t *m)
 {
     int32_t  i;
 
-    kf_write_count(w, m->resources_n, version == 4, false);
+    kf_write_count(w, m->resources_n, version >= 4, false);
 
     for (i = 0; i < m->resources_n; i++) {
-        encode_describe_configs_request_resources(w, version,
-            &m->resources[i]);
+        encode_request_resources(w, version, &m->resources[i]);
     }
 
     kf_write_bool(w, m->include_synonyms);
@@ -98,21 +96,21 @@ encode_describe_configs_request(kf_writer_t *w, int16_t version,
         kf_write_bool(w, m->include_documentation);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 kf_rc_t
-kf_decode_describe_configs_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_configs_request_t *m)
+kf_decode_describe_configs_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_configs_request_t *m)
 {
     if (version < 1 || version > 4) {
         return KF_UNSUPPORTED;
     }
 
-    decode_describe_configs_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -122,12 +120,13 @@ void
 kf_encode_describe_configs_request(kf_writer_t *w, int16_t version,
     const kf_describe_configs_request_t *m)
 {
-    encode_describe_configs_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 void
-kf_init_describe_configs_response_configs(kf_describe_configs_response_configs_t *m)
+kf_init_describe_configs_response_configs(
+    kf_describe_configs_response_configs_t *m)
 {
     memset(m, 0, sizeof(kf_describe_configs_response_configs_t));
 
@@ -136,209 +135,198 @@ kf_init_describe_configs_response_configs(kf_describe_configs_response_configs_t
 
 
 static void
-decode_describe_configs_response_synonyms(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_synonyms(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_configs_response_synonyms_t *m)
 {
     (void) a;
 
-    m->name = kf_read_str(r, version == 4, false);
-    m->value = kf_read_str(r, version == 4, true);
+    m->name = kf_read_str(r, version >= 4, false);
+    m->value = kf_read_str(r, version >= 4, true);
     m->source = kf_read_i8(r);
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-decode_describe_configs_response_configs(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_configs(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_configs_response_configs_t *m)
 {
     int32_t  i;
 
-    m->name = kf_read_str(r, version == 4, false);
-    m->value = kf_read_str(r, version == 4, true);
+    m->name = kf_read_str(r, version >= 4, false);
+    m->value = kf_read_str(r, version >= 4, true);
     m->read_only = kf_read_bool(r);
     m->config_source = kf_read_i8(r);
     m->is_sensitive = kf_read_bool(r);
 
-    m->synonyms_n = kf_read_count(r, version == 4, false, version >= 4 ? 4 :
-        5);
+    m->synonyms_n = kf_read_count(r, version >= 4, false,
+        version >= 4 ? 4 : 5);
     m->synonyms = kf_take_array(r, a, &m->synonyms_n, sizeof(*m->synonyms));
 
     for (i = 0; i < m->synonyms_n && r->rc == KF_OK; i++) {
-        decode_describe_configs_response_synonyms(r, version, a,
-            &m->synonyms[i]);
+        decode_response_synonyms(r, version, a, &m->synonyms[i]);
     }
 
     if (version >= 3) {
         m->config_type = kf_read_i8(r);
+        m->documentation = kf_read_str(r, version >= 4, true);
 
     } else {
         m->config_type = 0;
-    }
-
-    if (version >= 3) {
-        m->documentation = kf_read_str(r, version == 4, true);
-
-    } else {
         m->documentation = kf_null_str;
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-decode_describe_configs_response_results(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_results(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_configs_response_results_t *m)
 {
     int32_t  i;
 
     m->error_code = kf_read_i16(r);
-    m->error_message = kf_read_str(r, version == 4, true);
+    m->error_message = kf_read_str(r, version >= 4, true);
     m->resource_type = kf_read_i8(r);
-    m->resource_name = kf_read_str(r, version == 4, false);
+    m->resource_name = kf_read_str(r, version >= 4, false);
 
-    m->configs_n = kf_read_count(r, version == 4, false, version >= 4 ? 9 :
-        version >= 3 ? 14 : 11);
+    m->configs_n = kf_read_count(r, version >= 4, false,
+        version >= 4 ? 9 : version >= 3 ? 14 : 11);
     m->configs = kf_take_array(r, a, &m->configs_n, sizeof(*m->configs));
 
     for (i = 0; i < m->configs_n && r->rc == KF_OK; i++) {
-        decode_describe_configs_response_configs(r, version, a,
-            &m->configs[i]);
+        decode_response_configs(r, version, a, &m->configs[i]);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-decode_describe_configs_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_configs_response_t *m)
 {
     int32_t  i;
 
     m->throttle_time_ms = kf_read_i32(r);
 
-    m->results_n = kf_read_count(r, version == 4, false, version >= 4 ? 7 :
-        11);
+    m->results_n = kf_read_count(r, version >= 4, false,
+        version >= 4 ? 7 : 11);
     m->results = kf_take_array(r, a, &m->results_n, sizeof(*m->results));
 
     for (i = 0; i < m->results_n && r->rc == KF_OK; i++) {
-        decode_describe_configs_response_results(r, version, a,
-            &m->results[i]);
+        decode_response_results(r, version, a, &m->results[i]);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-encode_describe_configs_response_synonyms(kf_writer_t *w, int16_t version,
+encode_response_synonyms(kf_writer_t *w, int16_t version,
     const kf_describe_configs_response_synonyms_t *m)
 {
-    kf_write_str(w, m->name, version == 4, false);
-    kf_write_str(w, m->value, version == 4, true);
+    kf_write_str(w, m->name, version >= 4, false);
+    kf_write_str(w, m->value, version >= 4, true);
     kf_write_i8(w, m->source);
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 static void
-encode_describe_configs_response_configs(kf_writer_t *w, int16_t version,
+encode_response_configs(kf_writer_t *w, int16_t version,
     const kf_describe_configs_response_configs_t *m)
 {
     int32_t  i;
 
-    kf_write_str(w, m->name, version == 4, false);
-    kf_write_str(w, m->value, version == 4, true);
+    kf_write_str(w, m->name, version >= 4, false);
+    kf_write_str(w, m->value, version >= 4, true);
     kf_write_bool(w, m->read_only);
     kf_write_i8(w, m->config_source);
     kf_write_bool(w, m->is_sensitive);
 
-    kf_write_count(w, m->synonyms_n, version == 4, false);
+    kf_write_count(w, m->synonyms_n, version >= 4, false);
 
     for (i = 0; i < m->synonyms_n; i++) {
-        encode_describe_configs_response_synonyms(w, version, &m->synonyms[i]);
+        encode_response_synonyms(w, version, &m->synonyms[i]);
     }
 
     if (version >= 3) {
         kf_write_i8(w, m->config_type);
+        kf_write_str(w, m->documentation, version >= 4, true);
     }
 
-    if (version >= 3) {
-        kf_write_str(w, m->documentation, version == 4, true);
-    }
-
-    if (version == 4) {
+    if (version >= 4) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 static void
-encode_describe_configs_response_results(kf_writer_t *w, int16_t version,
+encode_response_results(kf_writer_t *w, int16_t version,
     const kf_describe_configs_response_results_t *m)
 {
     int32_t  i;
 
     kf_write_i16(w, m->error_code);
-    kf_write_str(w, m->error_message, version == 4, true);
+    kf_write_str(w, m->error_message, version >= 4, true);
     kf_write_i8(w, m->resource_type);
-    kf_write_str(w, m->resource_name, version == 4, false);
+    kf_write_str(w, m->resource_name, version >= 4, false);
 
-    kf_write_count(w, m->configs_n, version == 4, false);
+    kf_write_count(w, m->configs_n, version >= 4, false);
 
     for (i = 0; i < m->configs_n; i++) {
-        encode_describe_configs_response_configs(w, version, &m->configs[i]);
+        encode_response_configs(w, version, &m->configs[i]);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 static void
-encode_describe_configs_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_describe_configs_response_t *m)
 {
     int32_t  i;
 
     kf_write_i32(w, m->throttle_time_ms);
 
-    kf_write_count(w, m->results_n, version == 4, false);
+    kf_write_count(w, m->results_n, version >= 4, false);
 
     for (i = 0; i < m->results_n; i++) {
-        encode_describe_configs_response_results(w, version, &m->results[i]);
+        encode_response_results(w, version, &m->results[i]);
     }
 
-    if (version == 4) {
+    if (version >= 4) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 kf_rc_t
-kf_decode_describe_configs_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_configs_response_t *m)
+kf_decode_describe_configs_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_configs_response_t *m)
 {
     if (version < 1 || version > 4) {
         return KF_UNSUPPORTED;
     }
 
-    decode_describe_configs_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -348,5 +336,5 @@ void
 kf_encode_describe_configs_response(kf_writer_t *w, int16_t version,
     const kf_describe_configs_response_t *m)
 {
-    encode_describe_configs_response(w, version, m);
+    encode_response(w, version, m);
 }

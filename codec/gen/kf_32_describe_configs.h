@@ -67,14 +67,15 @@ typedef struct {
 } kf_describe_configs_response_t;
 
 
-kf_rc_t kf_decode_describe_configs_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_configs_request_t *m);
+kf_rc_t kf_decode_describe_configs_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_configs_request_t *m);
 void kf_encode_describe_configs_request(kf_writer_t *w, int16_t version,
     const kf_describe_configs_request_t *m);
 
-void kf_init_describe_configs_response_configs(kf_describe_configs_response_configs_t *m);
-kf_rc_t kf_decode_describe_configs_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_configs_response_t *m);
+void kf_init_describe_configs_response_configs(
+    kf_describe_configs_response_configs_t *m);
+kf_rc_t kf_decode_describe_configs_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_configs_response_t *m);
 void kf_encode_describe_configs_response(kf_writer_t *w, int16_t version,
     const kf_describe_configs_response_t *m);
 

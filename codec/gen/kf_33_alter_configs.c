@@ -5,128 +5,127 @@
 
 
 static void
-decode_alter_configs_request_configs(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_configs(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_alter_configs_request_configs_t *m)
 {
     (void) a;
 
-    m->name = kf_read_str(r, version == 2, false);
-    m->value = kf_read_str(r, version == 2, true);
+    m->name = kf_read_str(r, version >= 2, false);
+    m->value = kf_read_str(r, version >= 2, true);
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-decode_alter_configs_request_resources(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_resources(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_alter_configs_request_resources_t *m)
 {
     int32_t  i;
 
     m->resource_type = kf_read_i8(r);
-    m->resource_name = kf_read_str(r, version == 2, false);
+    m->resource_name = kf_read_str(r, version >= 2, false);
 
-    m->configs_n = kf_read_count(r, version == 2, false, version >= 2 ? 3 : 4);
+    m->configs_n = kf_read_count(r, version >= 2, false, version >= 2 ? 3 : 4);
     m->configs = kf_take_array(r, a, &m->configs_n, sizeof(*m->configs));
 
     for (i = 0; i < m->configs_n && r->rc == KF_OK; i++) {
-        decode_alter_configs_request_configs(r, version, a, &m->configs[i]);
+        decode_request_configs(r, version, a, &m->configs[i]);
     }
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-decode_alter_configs_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_alter_configs_request_t *m)
 {
     int32_t  i;
 
-    m->resources_n = kf_read_count(r, version == 2, false, version >= 2 ? 4 :
-        7);
+    m->resources_n = kf_read_count(r, version >= 2, false,
+        version >= 2 ? 4 : 7);
     m->resources = kf_take_array(r, a, &m->resources_n, sizeof(*m->resources));
 
     for (i = 0; i < m->resources_n && r->rc == KF_OK; i++) {
-        decode_alter_configs_request_resources(r, version, a,
-            &m->resources[i]);
+        decode_request_resources(r, version, a, &m->resources[i]);
     }
 
     m->validate_only = kf_read_bool(r);
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-encode_alter_configs_request_configs(kf_writer_t *w, int16_t version,
+encode_request_configs(kf_writer_t *w, int16_t version,
     const kf_alter_configs_request_configs_t *m)
 {
-    kf_write_str(w, m->name, version == 2, false);
-    kf_write_str(w, m->value, version == 2, true);
+    kf_write_str(w, m->name, version >= 2, false);
+    kf_write_str(w, m->value, version >= 2, true);
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 static void
-encode_alter_configs_request_resources(kf_writer_t *w, int16_t version,
+encode_request_resources(kf_writer_t *w, int16_t version,
     const kf_alter_configs_request_resources_t *m)
 {
     int32_t  i;
 
     kf_write_i8(w, m->resource_type);
-    kf_write_str(w, m->resource_name, version == 2, false);
+    kf_write_str(w, m->resource_name, version >= 2, false);
 
-    kf_write_count(w, m->configs_n, version == 2, false);
+    kf_write_count(w, m->configs_n, version >= 2, false);
 
     for (i = 0; i < m->configs_n; i++) {
-        encode_alter_configs_request_configs(w, version, &m->configs[i]);
+        encode_request_configs(w, version, &m->configs[i]);
     }
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 static void
-encode_alter_configs_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_alter_configs_request_t *m)
 {
     int32_t  i;
 
-    kf_write_count(w, m->resources_n, version == 2, false);
+    kf_write_count(w, m->resources_n, version >= 2, false);
 
     for (i = 0; i < m->resources_n; i++) {
-        encode_alter_configs_request_resources(w, version, &m->resources[i]);
+        encode_request_resources(w, version, &m->resources[i]);
     }
 
     kf_write_bool(w, m->validate_only);
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 kf_rc_t
-kf_decode_alter_configs_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_alter_configs_request_t *m)
+kf_decode_alter_configs_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_alter_configs_request_t *m)
 {
     if (version < 0 || version > 2) {
         return KF_UNSUPPORTED;
     }
 
-    decode_alter_configs_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -136,94 +135,93 @@ void
 kf_encode_alter_configs_request(kf_writer_t *w, int16_t version,
     const kf_alter_configs_request_t *m)
 {
-    encode_alter_configs_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 static void
-decode_alter_configs_response_responses(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_responses(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_alter_configs_response_responses_t *m)
 {
     (void) a;
 
     m->error_code = kf_read_i16(r);
-    m->error_message = kf_read_str(r, version == 2, true);
+    m->error_message = kf_read_str(r, version >= 2, true);
     m->resource_type = kf_read_i8(r);
-    m->resource_name = kf_read_str(r, version == 2, false);
+    m->resource_name = kf_read_str(r, version >= 2, false);
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-decode_alter_configs_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_alter_configs_response_t *m)
 {
     int32_t  i;
 
     m->throttle_time_ms = kf_read_i32(r);
 
-    m->responses_n = kf_read_count(r, version == 2, false, version >= 2 ? 6 :
-        7);
+    m->responses_n = kf_read_count(r, version >= 2, false,
+        version >= 2 ? 6 : 7);
     m->responses = kf_take_array(r, a, &m->responses_n, sizeof(*m->responses));
 
     for (i = 0; i < m->responses_n && r->rc == KF_OK; i++) {
-        decode_alter_configs_response_responses(r, version, a,
-            &m->responses[i]);
+        decode_response_responses(r, version, a, &m->responses[i]);
     }
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_skip_tags(r);
     }
 }
 
 
 static void
-encode_alter_configs_response_responses(kf_writer_t *w, int16_t version,
+encode_response_responses(kf_writer_t *w, int16_t version,
     const kf_alter_configs_response_responses_t *m)
 {
     kf_write_i16(w, m->error_code);
-    kf_write_str(w, m->error_message, version == 2, true);
+    kf_write_str(w, m->error_message, version >= 2, true);
     kf_write_i8(w, m->resource_type);
-    kf_write_str(w, m->resource_name, version == 2, false);
+    kf_write_str(w, m->resource_name, version >= 2, false);
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 static void
-encode_alter_configs_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_alter_configs_response_t *m)
 {
     int32_t  i;
 
     kf_write_i32(w, m->throttle_time_ms);
 
-    kf_write_count(w, m->responses_n, version == 2, false);
+    kf_write_count(w, m->responses_n, version >= 2, false);
 
     for (i = 0; i < m->responses_n; i++) {
-        encode_alter_configs_response_responses(w, version, &m->responses[i]);
+        encode_response_responses(w, version, &m->responses[i]);
     }
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_write_uvarint(w, 0);
     }
 }
 
 
 kf_rc_t
-kf_decode_alter_configs_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_alter_configs_response_t *m)
+kf_decode_alter_configs_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_alter_configs_response_t *m)
 {
     if (version < 0 || version > 2) {
         return KF_UNSUPPORTED;
     }
 
-    decode_alter_configs_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -233,5 +231,5 @@ void
 kf_encode_alter_configs_response(kf_writer_t *w, int16_t version,
     const kf_alter_configs_response_t *m)
 {
-    encode_alter_configs_response(w, version, m);
+    encode_response(w, version, m);
 }

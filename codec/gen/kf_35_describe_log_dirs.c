@@ -5,7 +5,7 @@
 
 
 static void
-decode_describe_log_dirs_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_log_dirs_request_topics_t *m)
 {
     int32_t  i;
@@ -27,7 +27,7 @@ decode_describe_log_dirs_request_topics(kf_reader_t *r, int16_t version, kf_aren
 
 
 static void
-decode_describe_log_dirs_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_log_dirs_request_t *m)
 {
     int32_t  i;
@@ -36,7 +36,7 @@ decode_describe_log_dirs_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_describe_log_dirs_request_topics(r, version, a, &m->topics[i]);
+        decode_request_topics(r, version, a, &m->topics[i]);
     }
 
     if (version >= 2) {
@@ -46,7 +46,7 @@ decode_describe_log_dirs_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_describe_log_dirs_request_topics(kf_writer_t *w, int16_t version,
+encode_request_topics(kf_writer_t *w, int16_t version,
     const kf_describe_log_dirs_request_topics_t *m)
 {
     int32_t  i;
@@ -66,7 +66,7 @@ encode_describe_log_dirs_request_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_describe_log_dirs_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_describe_log_dirs_request_t *m)
 {
     int32_t  i;
@@ -74,7 +74,7 @@ encode_describe_log_dirs_request(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, version >= 2, true);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_describe_log_dirs_request_topics(w, version, &m->topics[i]);
+        encode_request_topics(w, version, &m->topics[i]);
     }
 
     if (version >= 2) {
@@ -84,14 +84,14 @@ encode_describe_log_dirs_request(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_describe_log_dirs_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_log_dirs_request_t *m)
+kf_decode_describe_log_dirs_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_log_dirs_request_t *m)
 {
     if (version < 1 || version > 5) {
         return KF_UNSUPPORTED;
     }
 
-    decode_describe_log_dirs_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -101,12 +101,13 @@ void
 kf_encode_describe_log_dirs_request(kf_writer_t *w, int16_t version,
     const kf_describe_log_dirs_request_t *m)
 {
-    encode_describe_log_dirs_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 void
-kf_init_describe_log_dirs_response_results(kf_describe_log_dirs_response_results_t *m)
+kf_init_describe_log_dirs_response_results(
+    kf_describe_log_dirs_response_results_t *m)
 {
     memset(m, 0, sizeof(kf_describe_log_dirs_response_results_t));
 
@@ -116,7 +117,7 @@ kf_init_describe_log_dirs_response_results(kf_describe_log_dirs_response_results
 
 
 static void
-decode_describe_log_dirs_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_log_dirs_response_partitions_t *m)
 {
     (void) a;
@@ -133,21 +134,20 @@ decode_describe_log_dirs_response_partitions(kf_reader_t *r, int16_t version, kf
 
 
 static void
-decode_describe_log_dirs_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_log_dirs_response_topics_t *m)
 {
     int32_t  i;
 
     m->name = kf_read_str(r, version >= 2, false);
 
-    m->partitions_n = kf_read_count(r, version >= 2, false, version >= 2 ? 22 :
-        21);
+    m->partitions_n = kf_read_count(r, version >= 2, false,
+        version >= 2 ? 22 : 21);
     m->partitions = kf_take_array(r, a, &m->partitions_n,
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_describe_log_dirs_response_partitions(r, version, a,
-            &m->partitions[i]);
+        decode_response_partitions(r, version, a, &m->partitions[i]);
     }
 
     if (version >= 2) {
@@ -157,7 +157,7 @@ decode_describe_log_dirs_response_topics(kf_reader_t *r, int16_t version, kf_are
 
 
 static void
-decode_describe_log_dirs_response_results(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_results(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_log_dirs_response_results_t *m)
 {
     int32_t  i;
@@ -169,24 +169,19 @@ decode_describe_log_dirs_response_results(kf_reader_t *r, int16_t version, kf_ar
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_describe_log_dirs_response_topics(r, version, a, &m->topics[i]);
+        decode_response_topics(r, version, a, &m->topics[i]);
     }
 
     if (version >= 4) {
         m->total_bytes = kf_read_i64(r);
-
-    } else {
-        m->total_bytes = -1;
-    }
-
-    if (version >= 4) {
         m->usable_bytes = kf_read_i64(r);
 
     } else {
+        m->total_bytes = -1;
         m->usable_bytes = -1;
     }
 
-    if (version == 5) {
+    if (version >= 5) {
         m->is_cordoned = kf_read_bool(r);
 
     } else {
@@ -200,7 +195,7 @@ decode_describe_log_dirs_response_results(kf_reader_t *r, int16_t version, kf_ar
 
 
 static void
-decode_describe_log_dirs_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_log_dirs_response_t *m)
 {
     int32_t  i;
@@ -214,13 +209,12 @@ decode_describe_log_dirs_response(kf_reader_t *r, int16_t version, kf_arena_t *a
         m->error_code = 0;
     }
 
-    m->results_n = kf_read_count(r, version >= 2, false, version >= 5 ? 22 :
-        version >= 4 ? 21 : version >= 2 ? 5 : 8);
+    m->results_n = kf_read_count(r, version >= 2, false,
+        version >= 5 ? 22 : version >= 4 ? 21 : version >= 2 ? 5 : 8);
     m->results = kf_take_array(r, a, &m->results_n, sizeof(*m->results));
 
     for (i = 0; i < m->results_n && r->rc == KF_OK; i++) {
-        decode_describe_log_dirs_response_results(r, version, a,
-            &m->results[i]);
+        decode_response_results(r, version, a, &m->results[i]);
     }
 
     if (version >= 2) {
@@ -230,7 +224,7 @@ decode_describe_log_dirs_response(kf_reader_t *r, int16_t version, kf_arena_t *a
 
 
 static void
-encode_describe_log_dirs_response_partitions(kf_writer_t *w, int16_t version,
+encode_response_partitions(kf_writer_t *w, int16_t version,
     const kf_describe_log_dirs_response_partitions_t *m)
 {
     kf_write_i32(w, m->partition_index);
@@ -245,7 +239,7 @@ encode_describe_log_dirs_response_partitions(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_describe_log_dirs_response_topics(kf_writer_t *w, int16_t version,
+encode_response_topics(kf_writer_t *w, int16_t version,
     const kf_describe_log_dirs_response_topics_t *m)
 {
     int32_t  i;
@@ -255,8 +249,7 @@ encode_describe_log_dirs_response_topics(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->partitions_n, version >= 2, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_describe_log_dirs_response_partitions(w, version,
-            &m->partitions[i]);
+        encode_response_partitions(w, version, &m->partitions[i]);
     }
 
     if (version >= 2) {
@@ -266,7 +259,7 @@ encode_describe_log_dirs_response_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_describe_log_dirs_response_results(kf_writer_t *w, int16_t version,
+encode_response_results(kf_writer_t *w, int16_t version,
     const kf_describe_log_dirs_response_results_t *m)
 {
     int32_t  i;
@@ -277,18 +270,15 @@ encode_describe_log_dirs_response_results(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, version >= 2, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_describe_log_dirs_response_topics(w, version, &m->topics[i]);
+        encode_response_topics(w, version, &m->topics[i]);
     }
 
     if (version >= 4) {
         kf_write_i64(w, m->total_bytes);
-    }
-
-    if (version >= 4) {
         kf_write_i64(w, m->usable_bytes);
     }
 
-    if (version == 5) {
+    if (version >= 5) {
         kf_write_bool(w, m->is_cordoned);
     }
 
@@ -299,7 +289,7 @@ encode_describe_log_dirs_response_results(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_describe_log_dirs_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_describe_log_dirs_response_t *m)
 {
     int32_t  i;
@@ -313,7 +303,7 @@ encode_describe_log_dirs_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->results_n, version >= 2, false);
 
     for (i = 0; i < m->results_n; i++) {
-        encode_describe_log_dirs_response_results(w, version, &m->results[i]);
+        encode_response_results(w, version, &m->results[i]);
     }
 
     if (version >= 2) {
@@ -323,14 +313,14 @@ encode_describe_log_dirs_response(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_describe_log_dirs_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_log_dirs_response_t *m)
+kf_decode_describe_log_dirs_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_log_dirs_response_t *m)
 {
     if (version < 1 || version > 5) {
         return KF_UNSUPPORTED;
     }
 
-    decode_describe_log_dirs_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -340,5 +330,5 @@ void
 kf_encode_describe_log_dirs_response(kf_writer_t *w, int16_t version,
     const kf_describe_log_dirs_response_t *m)
 {
-    encode_describe_log_dirs_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -61,14 +61,15 @@ typedef struct {
 } kf_describe_log_dirs_response_t;
 
 
-kf_rc_t kf_decode_describe_log_dirs_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_log_dirs_request_t *m);
+kf_rc_t kf_decode_describe_log_dirs_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_log_dirs_request_t *m);
 void kf_encode_describe_log_dirs_request(kf_writer_t *w, int16_t version,
     const kf_describe_log_dirs_request_t *m);
 
-void kf_init_describe_log_dirs_response_results(kf_describe_log_dirs_response_results_t *m);
-kf_rc_t kf_decode_describe_log_dirs_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_log_dirs_response_t *m);
+void kf_init_describe_log_dirs_response_results(
+    kf_describe_log_dirs_response_results_t *m);
+kf_rc_t kf_decode_describe_log_dirs_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_log_dirs_response_t *m);
 void kf_encode_describe_log_dirs_response(kf_writer_t *w, int16_t version,
     const kf_describe_log_dirs_response_t *m);
 

@@ -5,7 +5,7 @@
 
 
 static void
-decode_create_partitions_request_assignments(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_assignments(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_create_partitions_request_assignments_t *m)
 {
     int32_t  i;
@@ -25,7 +25,7 @@ decode_create_partitions_request_assignments(kf_reader_t *r, int16_t version, kf
 
 
 static void
-decode_create_partitions_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_create_partitions_request_topics_t *m)
 {
     int32_t  i;
@@ -33,14 +33,13 @@ decode_create_partitions_request_topics(kf_reader_t *r, int16_t version, kf_aren
     m->name = kf_read_str(r, version >= 2, false);
     m->count = kf_read_i32(r);
 
-    m->assignments_n = kf_read_count(r, version >= 2, true, version >= 2 ? 2 :
-        4);
+    m->assignments_n = kf_read_count(r, version >= 2, true,
+        version >= 2 ? 2 : 4);
     m->assignments = kf_take_array(r, a, &m->assignments_n,
         sizeof(*m->assignments));
 
     for (i = 0; i < m->assignments_n && r->rc == KF_OK; i++) {
-        decode_create_partitions_request_assignments(r, version, a,
-            &m->assignments[i]);
+        decode_request_assignments(r, version, a, &m->assignments[i]);
     }
 
     if (version >= 2) {
@@ -50,7 +49,7 @@ decode_create_partitions_request_topics(kf_reader_t *r, int16_t version, kf_aren
 
 
 static void
-decode_create_partitions_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_create_partitions_request_t *m)
 {
     int32_t  i;
@@ -59,7 +58,7 @@ decode_create_partitions_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_create_partitions_request_topics(r, version, a, &m->topics[i]);
+        decode_request_topics(r, version, a, &m->topics[i]);
     }
 
     m->timeout_ms = kf_read_i32(r);
@@ -72,7 +71,7 @@ decode_create_partitions_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_create_partitions_request_assignments(kf_writer_t *w, int16_t version,
+encode_request_assignments(kf_writer_t *w, int16_t version,
     const kf_create_partitions_request_assignments_t *m)
 {
     int32_t  i;
@@ -90,7 +89,7 @@ encode_create_partitions_request_assignments(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_create_partitions_request_topics(kf_writer_t *w, int16_t version,
+encode_request_topics(kf_writer_t *w, int16_t version,
     const kf_create_partitions_request_topics_t *m)
 {
     int32_t  i;
@@ -101,8 +100,7 @@ encode_create_partitions_request_topics(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->assignments_n, version >= 2, true);
 
     for (i = 0; i < m->assignments_n; i++) {
-        encode_create_partitions_request_assignments(w, version,
-            &m->assignments[i]);
+        encode_request_assignments(w, version, &m->assignments[i]);
     }
 
     if (version >= 2) {
@@ -112,7 +110,7 @@ encode_create_partitions_request_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_create_partitions_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_create_partitions_request_t *m)
 {
     int32_t  i;
@@ -120,7 +118,7 @@ encode_create_partitions_request(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, version >= 2, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_create_partitions_request_topics(w, version, &m->topics[i]);
+        encode_request_topics(w, version, &m->topics[i]);
     }
 
     kf_write_i32(w, m->timeout_ms);
@@ -133,14 +131,14 @@ encode_create_partitions_request(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_create_partitions_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_create_partitions_request_t *m)
+kf_decode_create_partitions_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_create_partitions_request_t *m)
 {
     if (version < 0 || version > 3) {
         return KF_UNSUPPORTED;
     }
 
-    decode_create_partitions_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -150,12 +148,12 @@ void
 kf_encode_create_partitions_request(kf_writer_t *w, int16_t version,
     const kf_create_partitions_request_t *m)
 {
-    encode_create_partitions_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 static void
-decode_create_partitions_response_results(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_results(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_create_partitions_response_results_t *m)
 {
     (void) a;
@@ -171,7 +169,7 @@ decode_create_partitions_response_results(kf_reader_t *r, int16_t version, kf_ar
 
 
 static void
-decode_create_partitions_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_create_partitions_response_t *m)
 {
     int32_t  i;
@@ -182,8 +180,7 @@ decode_create_partitions_response(kf_reader_t *r, int16_t version, kf_arena_t *a
     m->results = kf_take_array(r, a, &m->results_n, sizeof(*m->results));
 
     for (i = 0; i < m->results_n && r->rc == KF_OK; i++) {
-        decode_create_partitions_response_results(r, version, a,
-            &m->results[i]);
+        decode_response_results(r, version, a, &m->results[i]);
     }
 
     if (version >= 2) {
@@ -193,7 +190,7 @@ decode_create_partitions_response(kf_reader_t *r, int16_t version, kf_arena_t *a
 
 
 static void
-encode_create_partitions_response_results(kf_writer_t *w, int16_t version,
+encode_response_results(kf_writer_t *w, int16_t version,
     const kf_create_partitions_response_results_t *m)
 {
     kf_write_str(w, m->name, version >= 2, false);
@@ -207,7 +204,7 @@ encode_create_partitions_response_results(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_create_partitions_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_create_partitions_response_t *m)
 {
     int32_t  i;
@@ -217,7 +214,7 @@ encode_create_partitions_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->results_n, version >= 2, false);
 
     for (i = 0; i < m->results_n; i++) {
-        encode_create_partitions_response_results(w, version, &m->results[i]);
+        encode_response_results(w, version, &m->results[i]);
     }
 
     if (version >= 2) {
@@ -227,14 +224,14 @@ encode_create_partitions_response(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_create_partitions_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_create_partitions_response_t *m)
+kf_decode_create_partitions_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_create_partitions_response_t *m)
 {
     if (version < 0 || version > 3) {
         return KF_UNSUPPORTED;
     }
 
-    decode_create_partitions_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -244,5 +241,5 @@ void
 kf_encode_create_partitions_response(kf_writer_t *w, int16_t version,
     const kf_create_partitions_response_t *m)
 {
-    encode_create_partitions_response(w, version, m);
+    encode_response(w, version, m);
 }

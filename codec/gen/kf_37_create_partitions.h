@@ -50,13 +50,13 @@ typedef struct {
 } kf_create_partitions_response_t;
 
 
-kf_rc_t kf_decode_create_partitions_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_create_partitions_request_t *m);
+kf_rc_t kf_decode_create_partitions_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_create_partitions_request_t *m);
 void kf_encode_create_partitions_request(kf_writer_t *w, int16_t version,
     const kf_create_partitions_request_t *m);
 
-kf_rc_t kf_decode_create_partitions_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_create_partitions_response_t *m);
+kf_rc_t kf_decode_create_partitions_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_create_partitions_response_t *m);
 void kf_encode_create_partitions_response(kf_writer_t *w, int16_t version,
     const kf_create_partitions_response_t *m);
 

@@ -5,13 +5,13 @@
 
 
 static void
-decode_delete_groups_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_delete_groups_request_t *m)
 {
     int32_t  i;
 
-    m->groups_names_n = kf_read_count(r, version >= 2, false, version >= 2 ? 1
-        : 2);
+    m->groups_names_n = kf_read_count(r, version >= 2, false,
+        version >= 2 ? 1 : 2);
     m->groups_names = kf_take_array(r, a, &m->groups_names_n,
         sizeof(*m->groups_names));
 
@@ -26,7 +26,7 @@ decode_delete_groups_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_delete_groups_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_delete_groups_request_t *m)
 {
     int32_t  i;
@@ -44,14 +44,14 @@ encode_delete_groups_request(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_delete_groups_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_delete_groups_request_t *m)
+kf_decode_delete_groups_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_delete_groups_request_t *m)
 {
     if (version < 0 || version > 3) {
         return KF_UNSUPPORTED;
     }
 
-    decode_delete_groups_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -61,12 +61,12 @@ void
 kf_encode_delete_groups_request(kf_writer_t *w, int16_t version,
     const kf_delete_groups_request_t *m)
 {
-    encode_delete_groups_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 static void
-decode_delete_groups_response_results(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_results(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_delete_groups_response_results_t *m)
 {
     (void) a;
@@ -74,7 +74,7 @@ decode_delete_groups_response_results(kf_reader_t *r, int16_t version, kf_arena_
     m->group_id = kf_read_str(r, version >= 2, false);
     m->error_code = kf_read_i16(r);
 
-    if (version == 3) {
+    if (version >= 3) {
         m->error_message = kf_read_str(r, true, true);
 
     } else {
@@ -88,7 +88,7 @@ decode_delete_groups_response_results(kf_reader_t *r, int16_t version, kf_arena_
 
 
 static void
-decode_delete_groups_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_delete_groups_response_t *m)
 {
     int32_t  i;
@@ -99,7 +99,7 @@ decode_delete_groups_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     m->results = kf_take_array(r, a, &m->results_n, sizeof(*m->results));
 
     for (i = 0; i < m->results_n && r->rc == KF_OK; i++) {
-        decode_delete_groups_response_results(r, version, a, &m->results[i]);
+        decode_response_results(r, version, a, &m->results[i]);
     }
 
     if (version >= 2) {
@@ -109,13 +109,13 @@ decode_delete_groups_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_delete_groups_response_results(kf_writer_t *w, int16_t version,
+encode_response_results(kf_writer_t *w, int16_t version,
     const kf_delete_groups_response_results_t *m)
 {
     kf_write_str(w, m->group_id, version >= 2, false);
     kf_write_i16(w, m->error_code);
 
-    if (version == 3) {
+    if (version >= 3) {
         kf_write_str(w, m->error_message, true, true);
     }
 
@@ -126,7 +126,7 @@ encode_delete_groups_response_results(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_delete_groups_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_delete_groups_response_t *m)
 {
     int32_t  i;
@@ -136,7 +136,7 @@ encode_delete_groups_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->results_n, version >= 2, false);
 
     for (i = 0; i < m->results_n; i++) {
-        encode_delete_groups_response_results(w, version, &m->results[i]);
+        encode_response_results(w, version, &m->results[i]);
     }
 
     if (version >= 2) {
@@ -146,14 +146,14 @@ encode_delete_groups_response(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_delete_groups_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_delete_groups_response_t *m)
+kf_decode_delete_groups_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_delete_groups_response_t *m)
 {
     if (version < 0 || version > 3) {
         return KF_UNSUPPORTED;
     }
 
-    decode_delete_groups_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -163,5 +163,5 @@ void
 kf_encode_delete_groups_response(kf_writer_t *w, int16_t version,
     const kf_delete_groups_response_t *m)
 {
-    encode_delete_groups_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -51,15 +51,16 @@ typedef struct {
 } kf_incremental_alter_configs_response_t;
 
 
-kf_rc_t kf_decode_incremental_alter_configs_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_incremental_alter_configs_request_t *m);
-void kf_encode_incremental_alter_configs_request(kf_writer_t *w, int16_t version,
-    const kf_incremental_alter_configs_request_t *m);
+kf_rc_t kf_decode_incremental_alter_configs_request(kf_reader_t *r,
+    int16_t version, kf_arena_t *a, kf_incremental_alter_configs_request_t *m);
+void kf_encode_incremental_alter_configs_request(kf_writer_t *w,
+    int16_t version, const kf_incremental_alter_configs_request_t *m);
 
-kf_rc_t kf_decode_incremental_alter_configs_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+kf_rc_t kf_decode_incremental_alter_configs_response(kf_reader_t *r,
+    int16_t version, kf_arena_t *a,
     kf_incremental_alter_configs_response_t *m);
-void kf_encode_incremental_alter_configs_response(kf_writer_t *w, int16_t version,
-    const kf_incremental_alter_configs_response_t *m);
+void kf_encode_incremental_alter_configs_response(kf_writer_t *w,
+    int16_t version, const kf_incremental_alter_configs_response_t *m);
 
 
 #pragma GCC visibility pop

@@ -5,7 +5,7 @@
 
 
 static void
-decode_offset_delete_request_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_delete_request_partitions_t *m)
 {
     (void) version;
@@ -16,7 +16,7 @@ decode_offset_delete_request_partitions(kf_reader_t *r, int16_t version, kf_aren
 
 
 static void
-decode_offset_delete_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_delete_request_topics_t *m)
 {
     int32_t  i;
@@ -28,14 +28,13 @@ decode_offset_delete_request_topics(kf_reader_t *r, int16_t version, kf_arena_t 
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_offset_delete_request_partitions(r, version, a,
-            &m->partitions[i]);
+        decode_request_partitions(r, version, a, &m->partitions[i]);
     }
 }
 
 
 static void
-decode_offset_delete_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_delete_request_t *m)
 {
     int32_t  i;
@@ -46,13 +45,13 @@ decode_offset_delete_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_offset_delete_request_topics(r, version, a, &m->topics[i]);
+        decode_request_topics(r, version, a, &m->topics[i]);
     }
 }
 
 
 static void
-encode_offset_delete_request_partitions(kf_writer_t *w, int16_t version,
+encode_request_partitions(kf_writer_t *w, int16_t version,
     const kf_offset_delete_request_partitions_t *m)
 {
     (void) version;
@@ -62,7 +61,7 @@ encode_offset_delete_request_partitions(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_offset_delete_request_topics(kf_writer_t *w, int16_t version,
+encode_request_topics(kf_writer_t *w, int16_t version,
     const kf_offset_delete_request_topics_t *m)
 {
     int32_t  i;
@@ -72,13 +71,13 @@ encode_offset_delete_request_topics(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->partitions_n, false, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_offset_delete_request_partitions(w, version, &m->partitions[i]);
+        encode_request_partitions(w, version, &m->partitions[i]);
     }
 }
 
 
 static void
-encode_offset_delete_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_offset_delete_request_t *m)
 {
     int32_t  i;
@@ -88,20 +87,20 @@ encode_offset_delete_request(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, false, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_offset_delete_request_topics(w, version, &m->topics[i]);
+        encode_request_topics(w, version, &m->topics[i]);
     }
 }
 
 
 kf_rc_t
-kf_decode_offset_delete_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_offset_delete_request_t *m)
+kf_decode_offset_delete_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offset_delete_request_t *m)
 {
     if (version < 0 || version > 0) {
         return KF_UNSUPPORTED;
     }
 
-    decode_offset_delete_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -111,12 +110,12 @@ void
 kf_encode_offset_delete_request(kf_writer_t *w, int16_t version,
     const kf_offset_delete_request_t *m)
 {
-    encode_offset_delete_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 static void
-decode_offset_delete_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_delete_response_partitions_t *m)
 {
     (void) version;
@@ -128,7 +127,7 @@ decode_offset_delete_response_partitions(kf_reader_t *r, int16_t version, kf_are
 
 
 static void
-decode_offset_delete_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_delete_response_topics_t *m)
 {
     int32_t  i;
@@ -140,14 +139,13 @@ decode_offset_delete_response_topics(kf_reader_t *r, int16_t version, kf_arena_t
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_offset_delete_response_partitions(r, version, a,
-            &m->partitions[i]);
+        decode_response_partitions(r, version, a, &m->partitions[i]);
     }
 }
 
 
 static void
-decode_offset_delete_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_offset_delete_response_t *m)
 {
     int32_t  i;
@@ -159,13 +157,13 @@ decode_offset_delete_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_offset_delete_response_topics(r, version, a, &m->topics[i]);
+        decode_response_topics(r, version, a, &m->topics[i]);
     }
 }
 
 
 static void
-encode_offset_delete_response_partitions(kf_writer_t *w, int16_t version,
+encode_response_partitions(kf_writer_t *w, int16_t version,
     const kf_offset_delete_response_partitions_t *m)
 {
     (void) version;
@@ -176,7 +174,7 @@ encode_offset_delete_response_partitions(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_offset_delete_response_topics(kf_writer_t *w, int16_t version,
+encode_response_topics(kf_writer_t *w, int16_t version,
     const kf_offset_delete_response_topics_t *m)
 {
     int32_t  i;
@@ -186,14 +184,13 @@ encode_offset_delete_response_topics(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->partitions_n, false, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_offset_delete_response_partitions(w, version,
-            &m->partitions[i]);
+        encode_response_partitions(w, version, &m->partitions[i]);
     }
 }
 
 
 static void
-encode_offset_delete_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_offset_delete_response_t *m)
 {
     int32_t  i;
@@ -204,20 +201,20 @@ encode_offset_delete_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, false, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_offset_delete_response_topics(w, version, &m->topics[i]);
+        encode_response_topics(w, version, &m->topics[i]);
     }
 }
 
 
 kf_rc_t
-kf_decode_offset_delete_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_offset_delete_response_t *m)
+kf_decode_offset_delete_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offset_delete_response_t *m)
 {
     if (version < 0 || version > 0) {
         return KF_UNSUPPORTED;
     }
 
-    decode_offset_delete_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -227,5 +224,5 @@ void
 kf_encode_offset_delete_response(kf_writer_t *w, int16_t version,
     const kf_offset_delete_response_t *m)
 {
-    encode_offset_delete_response(w, version, m);
+    encode_response(w, version, m);
 }

@@ -54,13 +54,13 @@ typedef struct {
 } kf_offset_delete_response_t;
 
 
-kf_rc_t kf_decode_offset_delete_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_offset_delete_request_t *m);
+kf_rc_t kf_decode_offset_delete_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offset_delete_request_t *m);
 void kf_encode_offset_delete_request(kf_writer_t *w, int16_t version,
     const kf_offset_delete_request_t *m);
 
-kf_rc_t kf_decode_offset_delete_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_offset_delete_response_t *m);
+kf_rc_t kf_decode_offset_delete_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offset_delete_response_t *m);
 void kf_encode_offset_delete_response(kf_writer_t *w, int16_t version,
     const kf_offset_delete_response_t *m);
 

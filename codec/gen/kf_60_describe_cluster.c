@@ -14,7 +14,7 @@ kf_init_describe_cluster_request(kf_describe_cluster_request_t *m)
 
 
 static void
-decode_describe_cluster_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_cluster_request_t *m)
 {
     (void) a;
@@ -28,7 +28,7 @@ decode_describe_cluster_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
         m->endpoint_type = 1;
     }
 
-    if (version == 2) {
+    if (version >= 2) {
         m->include_fenced_brokers = kf_read_bool(r);
 
     } else {
@@ -40,7 +40,7 @@ decode_describe_cluster_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_describe_cluster_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_describe_cluster_request_t *m)
 {
     kf_write_bool(w, m->include_cluster_authorized_operations);
@@ -49,7 +49,7 @@ encode_describe_cluster_request(kf_writer_t *w, int16_t version,
         kf_write_i8(w, m->endpoint_type);
     }
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_write_bool(w, m->include_fenced_brokers);
     }
 
@@ -58,14 +58,14 @@ encode_describe_cluster_request(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_describe_cluster_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_cluster_request_t *m)
+kf_decode_describe_cluster_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_cluster_request_t *m)
 {
     if (version < 0 || version > 2) {
         return KF_UNSUPPORTED;
     }
 
-    decode_describe_cluster_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -75,7 +75,7 @@ void
 kf_encode_describe_cluster_request(kf_writer_t *w, int16_t version,
     const kf_describe_cluster_request_t *m)
 {
-    encode_describe_cluster_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
@@ -91,7 +91,7 @@ kf_init_describe_cluster_response(kf_describe_cluster_response_t *m)
 
 
 static void
-decode_describe_cluster_response_brokers(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_brokers(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_cluster_response_brokers_t *m)
 {
     (void) a;
@@ -101,7 +101,7 @@ decode_describe_cluster_response_brokers(kf_reader_t *r, int16_t version, kf_are
     m->port = kf_read_i32(r);
     m->rack = kf_read_str(r, true, true);
 
-    if (version == 2) {
+    if (version >= 2) {
         m->is_fenced = kf_read_bool(r);
 
     } else {
@@ -113,7 +113,7 @@ decode_describe_cluster_response_brokers(kf_reader_t *r, int16_t version, kf_are
 
 
 static void
-decode_describe_cluster_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_cluster_response_t *m)
 {
     int32_t  i;
@@ -136,8 +136,7 @@ decode_describe_cluster_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     m->brokers = kf_take_array(r, a, &m->brokers_n, sizeof(*m->brokers));
 
     for (i = 0; i < m->brokers_n && r->rc == KF_OK; i++) {
-        decode_describe_cluster_response_brokers(r, version, a,
-            &m->brokers[i]);
+        decode_response_brokers(r, version, a, &m->brokers[i]);
     }
 
     m->cluster_authorized_operations = kf_read_i32(r);
@@ -147,7 +146,7 @@ decode_describe_cluster_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
 
 static void
-encode_describe_cluster_response_brokers(kf_writer_t *w, int16_t version,
+encode_response_brokers(kf_writer_t *w, int16_t version,
     const kf_describe_cluster_response_brokers_t *m)
 {
     kf_write_i32(w, m->broker_id);
@@ -155,7 +154,7 @@ encode_describe_cluster_response_brokers(kf_writer_t *w, int16_t version,
     kf_write_i32(w, m->port);
     kf_write_str(w, m->rack, true, true);
 
-    if (version == 2) {
+    if (version >= 2) {
         kf_write_bool(w, m->is_fenced);
     }
 
@@ -164,7 +163,7 @@ encode_describe_cluster_response_brokers(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_describe_cluster_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_describe_cluster_response_t *m)
 {
     int32_t  i;
@@ -183,7 +182,7 @@ encode_describe_cluster_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->brokers_n, true, false);
 
     for (i = 0; i < m->brokers_n; i++) {
-        encode_describe_cluster_response_brokers(w, version, &m->brokers[i]);
+        encode_response_brokers(w, version, &m->brokers[i]);
     }
 
     kf_write_i32(w, m->cluster_authorized_operations);
@@ -193,14 +192,14 @@ encode_describe_cluster_response(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_describe_cluster_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_cluster_response_t *m)
+kf_decode_describe_cluster_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_cluster_response_t *m)
 {
     if (version < 0 || version > 2) {
         return KF_UNSUPPORTED;
     }
 
-    decode_describe_cluster_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -210,5 +209,5 @@ void
 kf_encode_describe_cluster_response(kf_writer_t *w, int16_t version,
     const kf_describe_cluster_response_t *m)
 {
-    encode_describe_cluster_response(w, version, m);
+    encode_response(w, version, m);
 }

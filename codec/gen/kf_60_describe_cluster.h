@@ -44,14 +44,14 @@ typedef struct {
 
 
 void kf_init_describe_cluster_request(kf_describe_cluster_request_t *m);
-kf_rc_t kf_decode_describe_cluster_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_cluster_request_t *m);
+kf_rc_t kf_decode_describe_cluster_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_cluster_request_t *m);
 void kf_encode_describe_cluster_request(kf_writer_t *w, int16_t version,
     const kf_describe_cluster_request_t *m);
 
 void kf_init_describe_cluster_response(kf_describe_cluster_response_t *m);
-kf_rc_t kf_decode_describe_cluster_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_cluster_response_t *m);
+kf_rc_t kf_decode_describe_cluster_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_cluster_response_t *m);
 void kf_encode_describe_cluster_response(kf_writer_t *w, int16_t version,
     const kf_describe_cluster_response_t *m);
 

@@ -5,12 +5,12 @@
 
 
 static void
-decode_list_config_resources_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_list_config_resources_request_t *m)
 {
     int32_t  i;
 
-    if (version == 1) {
+    if (version >= 1) {
         m->resource_types_n = kf_read_count(r, true, false, 1);
         m->resource_types = kf_take_array(r, a, &m->resource_types_n,
             sizeof(*m->resource_types));
@@ -29,12 +29,12 @@ decode_list_config_resources_request(kf_reader_t *r, int16_t version, kf_arena_t
 
 
 static void
-encode_list_config_resources_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_list_config_resources_request_t *m)
 {
     int32_t  i;
 
-    if (version == 1) {
+    if (version >= 1) {
         kf_write_count(w, m->resource_types_n, true, false);
 
         for (i = 0; i < m->resource_types_n; i++) {
@@ -47,14 +47,14 @@ encode_list_config_resources_request(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_list_config_resources_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_list_config_resources_request_t *m)
+kf_decode_list_config_resources_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_list_config_resources_request_t *m)
 {
     if (version < 0 || version > 1) {
         return KF_UNSUPPORTED;
     }
 
-    decode_list_config_resources_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -64,12 +64,13 @@ void
 kf_encode_list_config_resources_request(kf_writer_t *w, int16_t version,
     const kf_list_config_resources_request_t *m)
 {
-    encode_list_config_resources_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 void
-kf_init_list_config_resources_response_config_resources(kf_list_config_resources_response_config_resources_t *m)
+kf_init_list_config_resources_response_config_resources(
+    kf_list_config_resources_response_config_resources_t *m)
 {
     memset(m, 0, sizeof(kf_list_config_resources_response_config_resources_t));
 
@@ -78,14 +79,14 @@ kf_init_list_config_resources_response_config_resources(kf_list_config_resources
 
 
 static void
-decode_list_config_resources_response_config_resources(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_list_config_resources_response_config_resources_t *m)
+decode_response_config_resources(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_list_config_resources_response_config_resources_t *m)
 {
     (void) a;
 
     m->resource_name = kf_read_str(r, true, false);
 
-    if (version == 1) {
+    if (version >= 1) {
         m->resource_type = kf_read_i8(r);
 
     } else {
@@ -97,7 +98,7 @@ decode_list_config_resources_response_config_resources(kf_reader_t *r, int16_t v
 
 
 static void
-decode_list_config_resources_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_list_config_resources_response_t *m)
 {
     int32_t  i;
@@ -105,13 +106,13 @@ decode_list_config_resources_response(kf_reader_t *r, int16_t version, kf_arena_
     m->throttle_time_ms = kf_read_i32(r);
     m->error_code = kf_read_i16(r);
 
-    m->config_resources_n = kf_read_count(r, true, false, version >= 1 ? 3 :
-        2);
+    m->config_resources_n = kf_read_count(r, true, false,
+        version >= 1 ? 3 : 2);
     m->config_resources = kf_take_array(r, a, &m->config_resources_n,
         sizeof(*m->config_resources));
 
     for (i = 0; i < m->config_resources_n && r->rc == KF_OK; i++) {
-        decode_list_config_resources_response_config_resources(r, version, a,
+        decode_response_config_resources(r, version, a,
             &m->config_resources[i]);
     }
 
@@ -120,12 +121,12 @@ decode_list_config_resources_response(kf_reader_t *r, int16_t version, kf_arena_
 
 
 static void
-encode_list_config_resources_response_config_resources(kf_writer_t *w, int16_t version,
+encode_response_config_resources(kf_writer_t *w, int16_t version,
     const kf_list_config_resources_response_config_resources_t *m)
 {
     kf_write_str(w, m->resource_name, true, false);
 
-    if (version == 1) {
+    if (version >= 1) {
         kf_write_i8(w, m->resource_type);
     }
 
@@ -134,7 +135,7 @@ encode_list_config_resources_response_config_resources(kf_writer_t *w, int16_t v
 
 
 static void
-encode_list_config_resources_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_list_config_resources_response_t *m)
 {
     int32_t  i;
@@ -145,8 +146,7 @@ encode_list_config_resources_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->config_resources_n, true, false);
 
     for (i = 0; i < m->config_resources_n; i++) {
-        encode_list_config_resources_response_config_resources(w, version,
-            &m->config_resources[i]);
+        encode_response_config_resources(w, version, &m->config_resources[i]);
     }
 
     kf_write_uvarint(w, 0);
@@ -154,14 +154,14 @@ encode_list_config_resources_response(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_list_config_resources_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_list_config_resources_response_t *m)
+kf_decode_list_config_resources_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_list_config_resources_response_t *m)
 {
     if (version < 0 || version > 1) {
         return KF_UNSUPPORTED;
     }
 
-    decode_list_config_resources_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -171,5 +171,5 @@ void
 kf_encode_list_config_resources_response(kf_writer_t *w, int16_t version,
     const kf_list_config_resources_response_t *m)
 {
-    encode_list_config_resources_response(w, version, m);
+    encode_response(w, version, m);
 }

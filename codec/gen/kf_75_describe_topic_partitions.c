@@ -5,7 +5,8 @@
 
 
 void
-kf_init_describe_topic_partitions_request(kf_describe_topic_partitions_request_t *m)
+kf_init_describe_topic_partitions_request(
+    kf_describe_topic_partitions_request_t *m)
 {
     memset(m, 0, sizeof(kf_describe_topic_partitions_request_t));
 
@@ -14,7 +15,7 @@ kf_init_describe_topic_partitions_request(kf_describe_topic_partitions_request_t
 
 
 static void
-decode_describe_topic_partitions_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_topic_partitions_request_topics_t *m)
 {
     (void) version;
@@ -27,7 +28,7 @@ decode_describe_topic_partitions_request_topics(kf_reader_t *r, int16_t version,
 
 
 static void
-decode_describe_topic_partitions_request_cursor(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request_cursor(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_topic_partitions_request_cursor_t *m)
 {
     (void) version;
@@ -41,7 +42,7 @@ decode_describe_topic_partitions_request_cursor(kf_reader_t *r, int16_t version,
 
 
 static void
-decode_describe_topic_partitions_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_topic_partitions_request_t *m)
 {
     int32_t  i;
@@ -50,8 +51,7 @@ decode_describe_topic_partitions_request(kf_reader_t *r, int16_t version, kf_are
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_describe_topic_partitions_request_topics(r, version, a,
-            &m->topics[i]);
+        decode_request_topics(r, version, a, &m->topics[i]);
     }
 
     m->response_partition_limit = kf_read_i32(r);
@@ -65,8 +65,7 @@ decode_describe_topic_partitions_request(kf_reader_t *r, int16_t version, kf_are
             kf_reader_fail(r, KF_NO_MEMORY);
 
         } else {
-            decode_describe_topic_partitions_request_cursor(r, version, a,
-                m->cursor);
+            decode_request_cursor(r, version, a, m->cursor);
         }
     }
 
@@ -75,7 +74,7 @@ decode_describe_topic_partitions_request(kf_reader_t *r, int16_t version, kf_are
 
 
 static void
-encode_describe_topic_partitions_request_topics(kf_writer_t *w, int16_t version,
+encode_request_topics(kf_writer_t *w, int16_t version,
     const kf_describe_topic_partitions_request_topics_t *m)
 {
     (void) version;
@@ -87,7 +86,7 @@ encode_describe_topic_partitions_request_topics(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_describe_topic_partitions_request_cursor(kf_writer_t *w, int16_t version,
+encode_request_cursor(kf_writer_t *w, int16_t version,
     const kf_describe_topic_partitions_request_cursor_t *m)
 {
     (void) version;
@@ -100,7 +99,7 @@ encode_describe_topic_partitions_request_cursor(kf_writer_t *w, int16_t version,
 
 
 static void
-encode_describe_topic_partitions_request(kf_writer_t *w, int16_t version,
+encode_request(kf_writer_t *w, int16_t version,
     const kf_describe_topic_partitions_request_t *m)
 {
     int32_t  i;
@@ -108,8 +107,7 @@ encode_describe_topic_partitions_request(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, true, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_describe_topic_partitions_request_topics(w, version,
-            &m->topics[i]);
+        encode_request_topics(w, version, &m->topics[i]);
     }
 
     kf_write_i32(w, m->response_partition_limit);
@@ -117,7 +115,7 @@ encode_describe_topic_partitions_request(kf_writer_t *w, int16_t version,
     kf_write_i8(w, m->cursor ? 1 : -1);
 
     if (m->cursor) {
-        encode_describe_topic_partitions_request_cursor(w, version, m->cursor);
+        encode_request_cursor(w, version, m->cursor);
     }
 
     kf_write_uvarint(w, 0);
@@ -125,14 +123,14 @@ encode_describe_topic_partitions_request(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_describe_topic_partitions_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_topic_partitions_request_t *m)
+kf_decode_describe_topic_partitions_request(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_topic_partitions_request_t *m)
 {
     if (version < 0 || version > 0) {
         return KF_UNSUPPORTED;
     }
 
-    decode_describe_topic_partitions_request(r, version, a, m);
+    decode_request(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -142,12 +140,13 @@ void
 kf_encode_describe_topic_partitions_request(kf_writer_t *w, int16_t version,
     const kf_describe_topic_partitions_request_t *m)
 {
-    encode_describe_topic_partitions_request(w, version, m);
+    encode_request(w, version, m);
 }
 
 
 void
-kf_init_describe_topic_partitions_response_partitions(kf_describe_topic_partitions_response_partitions_t *m)
+kf_init_describe_topic_partitions_response_partitions(
+    kf_describe_topic_partitions_response_partitions_t *m)
 {
     memset(m, 0, sizeof(kf_describe_topic_partitions_response_partitions_t));
 
@@ -158,7 +157,8 @@ kf_init_describe_topic_partitions_response_partitions(kf_describe_topic_partitio
 
 
 void
-kf_init_describe_topic_partitions_response_topics(kf_describe_topic_partitions_response_topics_t *m)
+kf_init_describe_topic_partitions_response_topics(
+    kf_describe_topic_partitions_response_topics_t *m)
 {
     memset(m, 0, sizeof(kf_describe_topic_partitions_response_topics_t));
 
@@ -167,7 +167,7 @@ kf_init_describe_topic_partitions_response_topics(kf_describe_topic_partitions_r
 
 
 static void
-decode_describe_topic_partitions_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_topic_partitions_response_partitions_t *m)
 {
     int32_t  i;
@@ -223,7 +223,7 @@ decode_describe_topic_partitions_response_partitions(kf_reader_t *r, int16_t ver
 
 
 static void
-decode_describe_topic_partitions_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_topic_partitions_response_topics_t *m)
 {
     int32_t  i;
@@ -238,8 +238,7 @@ decode_describe_topic_partitions_response_topics(kf_reader_t *r, int16_t version
         sizeof(*m->partitions));
 
     for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
-        decode_describe_topic_partitions_response_partitions(r, version, a,
-            &m->partitions[i]);
+        decode_response_partitions(r, version, a, &m->partitions[i]);
     }
 
     m->topic_authorized_operations = kf_read_i32(r);
@@ -249,7 +248,7 @@ decode_describe_topic_partitions_response_topics(kf_reader_t *r, int16_t version
 
 
 static void
-decode_describe_topic_partitions_response_next_cursor(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response_next_cursor(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_topic_partitions_response_next_cursor_t *m)
 {
     (void) version;
@@ -263,7 +262,7 @@ decode_describe_topic_partitions_response_next_cursor(kf_reader_t *r, int16_t ve
 
 
 static void
-decode_describe_topic_partitions_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_describe_topic_partitions_response_t *m)
 {
     int32_t  i;
@@ -274,8 +273,7 @@ decode_describe_topic_partitions_response(kf_reader_t *r, int16_t version, kf_ar
     m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
 
     for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
-        decode_describe_topic_partitions_response_topics(r, version, a,
-            &m->topics[i]);
+        decode_response_topics(r, version, a, &m->topics[i]);
     }
 
     m->next_cursor = NULL;
@@ -287,8 +285,7 @@ decode_describe_topic_partitions_response(kf_reader_t *r, int16_t version, kf_ar
             kf_reader_fail(r, KF_NO_MEMORY);
 
         } else {
-            decode_describe_topic_partitions_response_next_cursor(r, version,
-                a, m->next_cursor);
+            decode_response_next_cursor(r, version, a, m->next_cursor);
         }
     }
 
@@ -297,7 +294,7 @@ decode_describe_topic_partitions_response(kf_reader_t *r, int16_t version, kf_ar
 
 
 static void
-encode_describe_topic_partitions_response_partitions(kf_writer_t *w, int16_t version,
+encode_response_partitions(kf_writer_t *w, int16_t version,
     const kf_describe_topic_partitions_response_partitions_t *m)
 {
     int32_t  i;
@@ -344,7 +341,7 @@ encode_describe_topic_partitions_response_partitions(kf_writer_t *w, int16_t ver
 
 
 static void
-encode_describe_topic_partitions_response_topics(kf_writer_t *w, int16_t version,
+encode_response_topics(kf_writer_t *w, int16_t version,
     const kf_describe_topic_partitions_response_topics_t *m)
 {
     int32_t  i;
@@ -357,8 +354,7 @@ encode_describe_topic_partitions_response_topics(kf_writer_t *w, int16_t version
     kf_write_count(w, m->partitions_n, true, false);
 
     for (i = 0; i < m->partitions_n; i++) {
-        encode_describe_topic_partitions_response_partitions(w, version,
-            &m->partitions[i]);
+        encode_response_partitions(w, version, &m->partitions[i]);
     }
 
     kf_write_i32(w, m->topic_authorized_operations);
@@ -368,7 +364,7 @@ encode_describe_topic_partitions_response_topics(kf_writer_t *w, int16_t version
 
 
 static void
-encode_describe_topic_partitions_response_next_cursor(kf_writer_t *w, int16_t version,
+encode_response_next_cursor(kf_writer_t *w, int16_t version,
     const kf_describe_topic_partitions_response_next_cursor_t *m)
 {
     (void) version;
@@ -381,7 +377,7 @@ encode_describe_topic_partitions_response_next_cursor(kf_writer_t *w, int16_t ve
 
 
 static void
-encode_describe_topic_partitions_response(kf_writer_t *w, int16_t version,
+encode_response(kf_writer_t *w, int16_t version,
     const kf_describe_topic_partitions_response_t *m)
 {
     int32_t  i;
@@ -391,15 +387,13 @@ encode_describe_topic_partitions_response(kf_writer_t *w, int16_t version,
     kf_write_count(w, m->topics_n, true, false);
 
     for (i = 0; i < m->topics_n; i++) {
-        encode_describe_topic_partitions_response_topics(w, version,
-            &m->topics[i]);
+        encode_response_topics(w, version, &m->topics[i]);
     }
 
     kf_write_i8(w, m->next_cursor ? 1 : -1);
 
     if (m->next_cursor) {
-        encode_describe_topic_partitions_response_next_cursor(w, version,
-            m->next_cursor);
+        encode_response_next_cursor(w, version, m->next_cursor);
     }
 
     kf_write_uvarint(w, 0);
@@ -407,14 +401,14 @@ encode_describe_topic_partitions_response(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_describe_topic_partitions_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_describe_topic_partitions_response_t *m)
+kf_decode_describe_topic_partitions_response(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_describe_topic_partitions_response_t *m)
 {
     if (version < 0 || version > 0) {
         return KF_UNSUPPORTED;
     }
 
-    decode_describe_topic_partitions_response(r, version, a, m);
+    decode_response(r, version, a, m);
 
     return kf_finish(r);
 }
@@ -424,5 +418,5 @@ void
 kf_encode_describe_topic_partitions_response(kf_writer_t *w, int16_t version,
     const kf_describe_topic_partitions_response_t *m)
 {
-    encode_describe_topic_partitions_response(w, version, m);
+    encode_response(w, version, m);
 }

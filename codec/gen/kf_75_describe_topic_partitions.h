@@ -76,18 +76,22 @@ typedef struct {
 } kf_describe_topic_partitions_response_t;
 
 
-void kf_init_describe_topic_partitions_request(kf_describe_topic_partitions_request_t *m);
-kf_rc_t kf_decode_describe_topic_partitions_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
+void kf_init_describe_topic_partitions_request(
     kf_describe_topic_partitions_request_t *m);
-void kf_encode_describe_topic_partitions_request(kf_writer_t *w, int16_t version,
-    const kf_describe_topic_partitions_request_t *m);
+kf_rc_t kf_decode_describe_topic_partitions_request(kf_reader_t *r,
+    int16_t version, kf_arena_t *a, kf_describe_topic_partitions_request_t *m);
+void kf_encode_describe_topic_partitions_request(kf_writer_t *w,
+    int16_t version, const kf_describe_topic_partitions_request_t *m);
 
-void kf_init_describe_topic_partitions_response_partitions(kf_describe_topic_partitions_response_partitions_t *m);
-void kf_init_describe_topic_partitions_response_topics(kf_describe_topic_partitions_response_topics_t *m);
-kf_rc_t kf_decode_describe_topic_partitions_response(kf_reader_t *r, int16_t version, kf_arena_t *a,
+void kf_init_describe_topic_partitions_response_partitions(
+    kf_describe_topic_partitions_response_partitions_t *m);
+void kf_init_describe_topic_partitions_response_topics(
+    kf_describe_topic_partitions_response_topics_t *m);
+kf_rc_t kf_decode_describe_topic_partitions_response(kf_reader_t *r,
+    int16_t version, kf_arena_t *a,
     kf_describe_topic_partitions_response_t *m);
-void kf_encode_describe_topic_partitions_response(kf_writer_t *w, int16_t version,
-    const kf_describe_topic_partitions_response_t *m);
+void kf_encode_describe_topic_partitions_response(kf_writer_t *w,
+    int16_t version, const kf_describe_topic_partitions_response_t *m);
 
 
 #pragma GCC visibility pop

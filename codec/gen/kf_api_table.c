@@ -89,7 +89,8 @@ encode_offset_fetch(kf_writer_t *w, int16_t version, const void *m)
 
 
 static kf_rc_t
-decode_find_coordinator(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
+decode_find_coordinator(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
 {
     return kf_decode_find_coordinator_request(r, version, a, m);
 }
@@ -159,7 +160,8 @@ encode_sync_group(kf_writer_t *w, int16_t version, const void *m)
 
 
 static kf_rc_t
-decode_describe_groups(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
+decode_describe_groups(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
 {
     return kf_decode_describe_groups_request(r, version, a, m);
 }
@@ -243,7 +245,8 @@ encode_delete_records(kf_writer_t *w, int16_t version, const void *m)
 
 
 static kf_rc_t
-decode_init_producer_id(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
+decode_init_producer_id(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
 {
     return kf_decode_init_producer_id_request(r, version, a, m);
 }
@@ -257,7 +260,8 @@ encode_init_producer_id(kf_writer_t *w, int16_t version, const void *m)
 
 
 static kf_rc_t
-decode_offset_for_leader_epoch(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
+decode_offset_for_leader_epoch(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
 {
     return kf_decode_offset_for_leader_epoch_request(r, version, a, m);
 }
@@ -271,7 +275,8 @@ encode_offset_for_leader_epoch(kf_writer_t *w, int16_t version, const void *m)
 
 
 static kf_rc_t
-decode_describe_configs(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
+decode_describe_configs(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
 {
     return kf_decode_describe_configs_request(r, version, a, m);
 }
@@ -299,7 +304,8 @@ encode_alter_configs(kf_writer_t *w, int16_t version, const void *m)
 
 
 static kf_rc_t
-decode_describe_log_dirs(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
+decode_describe_log_dirs(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
 {
     return kf_decode_describe_log_dirs_request(r, version, a, m);
 }
@@ -313,7 +319,8 @@ encode_describe_log_dirs(kf_writer_t *w, int16_t version, const void *m)
 
 
 static kf_rc_t
-decode_create_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
+decode_create_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
 {
     return kf_decode_create_partitions_request(r, version, a, m);
 }
@@ -341,14 +348,16 @@ encode_delete_groups(kf_writer_t *w, int16_t version, const void *m)
 
 
 static kf_rc_t
-decode_incremental_alter_configs(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
+decode_incremental_alter_configs(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, void *m)
 {
     return kf_decode_incremental_alter_configs_request(r, version, a, m);
 }
 
 
 static void
-encode_incremental_alter_configs(kf_writer_t *w, int16_t version, const void *m)
+encode_incremental_alter_configs(kf_writer_t *w, int16_t version,
+    const void *m)
 {
     kf_encode_incremental_alter_configs_response(w, version, m);
 }
@@ -369,7 +378,8 @@ encode_offset_delete(kf_writer_t *w, int16_t version, const void *m)
 
 
 static kf_rc_t
-decode_describe_cluster(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
+decode_describe_cluster(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
 {
     return kf_decode_describe_cluster_request(r, version, a, m);
 }
@@ -383,7 +393,8 @@ encode_describe_cluster(kf_writer_t *w, int16_t version, const void *m)
 
 
 static kf_rc_t
-decode_list_config_resources(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
+decode_list_config_resources(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
 {
     return kf_decode_list_config_resources_request(r, version, a, m);
 }
@@ -397,20 +408,23 @@ encode_list_config_resources(kf_writer_t *w, int16_t version, const void *m)
 
 
 static kf_rc_t
-decode_describe_topic_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
+decode_describe_topic_partitions(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, void *m)
 {
     return kf_decode_describe_topic_partitions_request(r, version, a, m);
 }
 
 
 static void
-encode_describe_topic_partitions(kf_writer_t *w, int16_t version, const void *m)
+encode_describe_topic_partitions(kf_writer_t *w, int16_t version,
+    const void *m)
 {
     kf_encode_describe_topic_partitions_response(w, version, m);
 }
 
 
-/* By key: key, min, max, advertised min, first flexible, name. */
+/* Key, min, max, advertised min, first flexible, name. */
+
 const kf_api_t  kf_api_table[] = {
     { 0, 3, 13, 0, 9, "Produce",
       sizeof(kf_produce_request_t),

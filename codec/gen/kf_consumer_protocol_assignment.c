@@ -5,7 +5,8 @@
 
 
 static void
-decode_consumer_protocol_assignment_assigned_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_consumer_protocol_assignment_assigned_partitions(kf_reader_t *r,
+    int16_t version, kf_arena_t *a,
     kf_consumer_protocol_assignment_assigned_partitions_t *m)
 {
     int32_t  i;
@@ -25,8 +26,8 @@ decode_consumer_protocol_assignment_assigned_partitions(kf_reader_t *r, int16_t 
 
 
 static void
-decode_consumer_protocol_assignment(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_consumer_protocol_assignment_t *m)
+decode_consumer_protocol_assignment(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_consumer_protocol_assignment_t *m)
 {
     int32_t  i;
 
@@ -44,7 +45,8 @@ decode_consumer_protocol_assignment(kf_reader_t *r, int16_t version, kf_arena_t 
 
 
 static void
-encode_consumer_protocol_assignment_assigned_partitions(kf_writer_t *w, int16_t version,
+encode_consumer_protocol_assignment_assigned_partitions(kf_writer_t *w,
+    int16_t version,
     const kf_consumer_protocol_assignment_assigned_partitions_t *m)
 {
     int32_t  i;
@@ -79,8 +81,8 @@ encode_consumer_protocol_assignment(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_consumer_protocol_assignment(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_consumer_protocol_assignment_t *m)
+kf_decode_consumer_protocol_assignment(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_consumer_protocol_assignment_t *m)
 {
     if (version < 0 || version > 3) {
         return KF_UNSUPPORTED;

@@ -28,8 +28,8 @@ typedef struct {
 } kf_consumer_protocol_assignment_t;
 
 
-kf_rc_t kf_decode_consumer_protocol_assignment(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_consumer_protocol_assignment_t *m);
+kf_rc_t kf_decode_consumer_protocol_assignment(kf_reader_t *r,
+    int16_t version, kf_arena_t *a, kf_consumer_protocol_assignment_t *m);
 void kf_encode_consumer_protocol_assignment(kf_writer_t *w, int16_t version,
     const kf_consumer_protocol_assignment_t *m);
 

@@ -14,7 +14,8 @@ kf_init_consumer_protocol_subscription(kf_consumer_protocol_subscription_t *m)
 
 
 static void
-decode_consumer_protocol_subscription_owned_partitions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+decode_consumer_protocol_subscription_owned_partitions(kf_reader_t *r,
+    int16_t version, kf_arena_t *a,
     kf_consumer_protocol_subscription_owned_partitions_t *m)
 {
     int32_t  i;
@@ -34,8 +35,8 @@ decode_consumer_protocol_subscription_owned_partitions(kf_reader_t *r, int16_t v
 
 
 static void
-decode_consumer_protocol_subscription(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_consumer_protocol_subscription_t *m)
+decode_consumer_protocol_subscription(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_consumer_protocol_subscription_t *m)
 {
     int32_t  i;
 
@@ -70,7 +71,7 @@ decode_consumer_protocol_subscription(kf_reader_t *r, int16_t version, kf_arena_
         m->generation_id = -1;
     }
 
-    if (version == 3) {
+    if (version >= 3) {
         m->rack_id = kf_read_str(r, false, true);
 
     } else {
@@ -80,7 +81,8 @@ decode_consumer_protocol_subscription(kf_reader_t *r, int16_t version, kf_arena_
 
 
 static void
-encode_consumer_protocol_subscription_owned_partitions(kf_writer_t *w, int16_t version,
+encode_consumer_protocol_subscription_owned_partitions(kf_writer_t *w,
+    int16_t version,
     const kf_consumer_protocol_subscription_owned_partitions_t *m)
 {
     int32_t  i;
@@ -124,15 +126,15 @@ encode_consumer_protocol_subscription(kf_writer_t *w, int16_t version,
         kf_write_i32(w, m->generation_id);
     }
 
-    if (version == 3) {
+    if (version >= 3) {
         kf_write_str(w, m->rack_id, false, true);
     }
 }
 
 
 kf_rc_t
-kf_decode_consumer_protocol_subscription(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_consumer_protocol_subscription_t *m)
+kf_decode_consumer_protocol_subscription(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_consumer_protocol_subscription_t *m)
 {
     if (version < 0 || version > 3) {
         return KF_UNSUPPORTED;

@@ -32,9 +32,10 @@ typedef struct {
 } kf_consumer_protocol_subscription_t;
 
 
-void kf_init_consumer_protocol_subscription(kf_consumer_protocol_subscription_t *m);
-kf_rc_t kf_decode_consumer_protocol_subscription(kf_reader_t *r, int16_t version, kf_arena_t *a,
+void kf_init_consumer_protocol_subscription(
     kf_consumer_protocol_subscription_t *m);
+kf_rc_t kf_decode_consumer_protocol_subscription(kf_reader_t *r,
+    int16_t version, kf_arena_t *a, kf_consumer_protocol_subscription_t *m);
 void kf_encode_consumer_protocol_subscription(kf_writer_t *w, int16_t version,
     const kf_consumer_protocol_subscription_t *m);
 

@@ -476,8 +476,8 @@ encode_snapshot_start_record(kf_writer_t *w, int16_t version,
 
 
 kf_rc_t
-kf_decode_snapshot_start_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_snapshot_start_record_t *m)
+kf_decode_snapshot_start_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_snapshot_start_record_t *m)
 {
     if (version < 0 || version > 0) {
         return KF_UNSUPPORTED;

@@ -111,43 +111,43 @@ kf_rc_t kf_decode_topic_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
 void kf_encode_topic_record(kf_writer_t *w, int16_t version,
     const kf_topic_record_t *m);
 
-kf_rc_t kf_decode_delete_topic_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_delete_topic_record_t *m);
+kf_rc_t kf_decode_delete_topic_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_delete_topic_record_t *m);
 void kf_encode_delete_topic_record(kf_writer_t *w, int16_t version,
     const kf_delete_topic_record_t *m);
 
-kf_rc_t kf_decode_partitions_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_partitions_record_t *m);
+kf_rc_t kf_decode_partitions_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_partitions_record_t *m);
 void kf_encode_partitions_record(kf_writer_t *w, int16_t version,
     const kf_partitions_record_t *m);
 
-kf_rc_t kf_decode_config_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_config_record_t *m);
+kf_rc_t kf_decode_config_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_config_record_t *m);
 void kf_encode_config_record(kf_writer_t *w, int16_t version,
     const kf_config_record_t *m);
 
-kf_rc_t kf_decode_producer_ids_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_producer_ids_record_t *m);
+kf_rc_t kf_decode_producer_ids_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_producer_ids_record_t *m);
 void kf_encode_producer_ids_record(kf_writer_t *w, int16_t version,
     const kf_producer_ids_record_t *m);
 
-kf_rc_t kf_decode_leader_epoch_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_leader_epoch_record_t *m);
+kf_rc_t kf_decode_leader_epoch_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_leader_epoch_record_t *m);
 void kf_encode_leader_epoch_record(kf_writer_t *w, int16_t version,
     const kf_leader_epoch_record_t *m);
 
-kf_rc_t kf_decode_broker_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_broker_record_t *m);
+kf_rc_t kf_decode_broker_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_broker_record_t *m);
 void kf_encode_broker_record(kf_writer_t *w, int16_t version,
     const kf_broker_record_t *m);
 
-kf_rc_t kf_decode_snapshot_start_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_snapshot_start_record_t *m);
+kf_rc_t kf_decode_snapshot_start_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_snapshot_start_record_t *m);
 void kf_encode_snapshot_start_record(kf_writer_t *w, int16_t version,
     const kf_snapshot_start_record_t *m);
 
-kf_rc_t kf_decode_snapshot_end_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
-    kf_snapshot_end_record_t *m);
+kf_rc_t kf_decode_snapshot_end_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_snapshot_end_record_t *m);
 void kf_encode_snapshot_end_record(kf_writer_t *w, int16_t version,
     const kf_snapshot_end_record_t *m);
 
