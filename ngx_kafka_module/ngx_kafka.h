@@ -88,6 +88,7 @@ struct ngx_kafka_broker_s {
     ngx_queue_t             conns;              /* of this worker */
     ngx_uint_t              conns_n;
     size_t                  buffered;           /* bytes of requests held now */
+    struct ngx_kafka_net_s  *net;               /* ngx_kafka_conn.c */
     ngx_uint_t              tasks_n;            /* thread tasks under way */
     uint64_t                epoch;              /* of the state attached to */
     ngx_event_t             timer;              /* opening, and waiting for it */
