@@ -18,7 +18,10 @@
  * the journal's log, exclusive): its own records, or for a read the last change of
  * what it shows.
  *
- * Volatile by design: nothing yet (topics and producer ids are all durable).
+ * Volatile by design, and what a client sees of its loss:
+ *   - the rest of the current block of producer ids: after a recovery ids go on
+ *     with the next block; nobody notices the gap;
+ *   - topics_version: after a recovery caches have to be thrown away anyway.
  */
 
 #ifndef KC_H
@@ -26,6 +29,7 @@
 
 #include "../codec/kf_types.h"
 #include "../codec/kf_arena.h"
+#include "../codec/kf_batch.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -35,7 +39,8 @@ typedef enum {
     KC_NO_MEMORY,           /* the zone is full; nothing changed */
     KC_JOURNAL_FAILED,      /* the append failed; nothing changed */
     KC_CORRUPT,             /* a record that replay cannot take */
-    KC_NEWER                /* a record or version newer than this code */
+    KC_NEWER,               /* a record or version newer than this code */
+    KC_TOO_LARGE            /* more records than one batch holds; no change */
 } kc_rc_t;
 
 
@@ -49,10 +54,21 @@ typedef struct {
 
 /* What the coordinator asks of the world; a process-local table. */
 typedef struct {
-    /* Appends one record batch; *end: the journal's log end after it. */
+    /* Appends one record batch; *end: the journal's log end after it.
+       0: done; else nothing was written. */
     int      (*append)(void *ctx, uint8_t *batch, size_t len, int64_t *end);
-    /* A slot for a partition's control block (kl_bind), -1: no room. */
+    /*
+     * A slot for a partition's control block (kl_bind), -1: no room.  Asked
+     * twice, by the decision and by its replay: the same partition gets the same
+     * slot.  NULL in a private state (compaction, tools): slots are -1.
+     */
     int32_t  (*bind)(void *ctx, kf_uuid_t topic_id, int32_t partition);
+    /*
+     * The partition is gone: by the replay of a deletion, or because a decision
+     * that had bound it came to nothing.  The callee may put the slot and its
+     * files aside until the journal is flushed, and should: a crash before that
+     * brings the topic back.
+     */
     void     (*release)(void *ctx, int32_t slot);
     void     (*random)(void *ctx, void *buf, size_t len);
     void      *ctx;
@@ -77,10 +93,16 @@ typedef struct {
     kf_str_t        problem;            /* text for the log of the last failure */
     char            problem_buf[256];
     struct kc_reserve_s  *reserve;
+    /* the decision or replay under way: kc_record.c */
+    kf_batch_builder_t    batch;
+    struct kc_record_s   *records;
+    struct kc_record_s  **records_tail;
+    kf_heap_t             heap;
+    kf_arena_t            arena;
 } kc_t;
 
 
-/* Makes a handle; buf_size bounds the records of one decision (1 MiB). */
+/* Makes a handle; its buffer bounds the records of one decision (512 KiB). */
 bool kc_init(kc_t *kc, kc_mem_t mem, kc_io_t io);
 void kc_done(kc_t *kc);
 
@@ -92,10 +114,19 @@ void kc_attach(kc_t *kc, kc_state_t *state);
 /*
  * Replays one whole batch of the journal, in order.  end: the journal offset
  * after it.  The same code serves decisions, recovery, compaction and tests.
+ *
+ * Recovery: an empty state, then the snapshot's batches, if there is a snapshot
+ * (end is ignored: the snapshot knows its offset), then the journal's batches.
+ * Those that the state has already are skipped; a gap is KC_CORRUPT.  With
+ * KC_CORRUPT and KC_NEWER the state is unusable and kc->problem says why; with
+ * KC_NO_MEMORY the batch has changed nothing, unless it is bind() that failed.
  */
 kc_rc_t kc_replay(kc_t *kc, const uint8_t *batch, size_t len, int64_t end);
 
-/* First start: writes the broker's identity (cluster id) when there is none. */
+/*
+ * First start: writes the broker's identity (cluster id) when there is none.
+ * *wait: the journal offset to flush before the identity is shown; so below.
+ */
 kc_rc_t kc_bootstrap(kc_t *kc, kc_time_t now, int64_t *wait);
 
 /* An unclean start or a truncation raises the leader epoch by one. */
@@ -110,6 +141,20 @@ kf_str_t kc_cluster_id(const kc_t *kc);          /* 22 characters */
  */
 typedef bool (*kc_sink_pt)(void *ctx, uint8_t *batch, size_t len);
 kc_rc_t kc_snapshot(kc_t *kc, kc_time_t now, kc_sink_pt sink, void *ctx);
+
+/* The journal offset up to which the state has been replayed. */
+int64_t kc_applied(const kc_t *kc);
+
+/*
+ * Compaction: rebuilds a private state with malloc from next(), which gives the
+ * newest snapshot's batches, if any, and then the closed journal batches, and
+ * writes its snapshot to sink.  Touches no shared state: a thread's work.
+ * next: 1 a batch, 0 the end, -1 an error.  *offset: what the snapshot covers.
+ */
+typedef int (*kc_next_pt)(void *ctx, const uint8_t **batch, size_t *len,
+    int64_t *end);
+kc_rc_t kc_compact(kc_time_t now, kc_next_pt next, kc_sink_pt sink, void *ctx,
+    int64_t *offset, char *problem, size_t problem_size);
 
 /* A hash of the durable state, independent of history and of addresses. */
 uint64_t kc_hash(const kc_t *kc);
@@ -147,6 +192,8 @@ const kc_topic_t *kc_topic_by_id(const kc_t *kc, kf_uuid_t id);
 /* In order of names; after = null starts.  NULL at the end. */
 const kc_topic_t *kc_topic_next(const kc_t *kc, kf_str_t after);
 uint32_t kc_topic_count(const kc_t *kc);
+/* What is wrong with a topic's name, as a static text; NULL when it is legal. */
+const char *kc_topic_name_problem(kf_str_t name);
 /* Broker-wide dynamic configs (resource type 4), sorted by name. */
 const kc_config_entry_t *kc_broker_configs(const kc_t *kc, uint32_t *n);
 

@@ -27,6 +27,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 #include <ngx_stream.h>
+#include <ngx_thread_pool.h>
 
 #include "../codec/kf_codec.h"
 #include "../log/kl.h"
@@ -94,8 +95,11 @@ struct ngx_kafka_broker_s {
     ngx_event_t             timer;              /* opening, and waiting for it */
     struct ngx_kafka_fired_s   *fired;          /* ngx_kafka_wake.c */
     ngx_array_t            *servers;            /* listeners: ngx_kafka_broker.c */
+    ngx_uint_t              dead_workers;       /* found, to be swept */
     unsigned                exiting:1;          /* no new work, see drain */
-    unsigned                stepping:1;
+    unsigned                recovering:1;       /* a task is under way */
+    unsigned                finishing:1;        /* … the last one out */
+    unsigned                finished:1;
 };
 
 /*
@@ -262,6 +266,10 @@ typedef struct {
 
 void ngx_kafka_part_offsets(ngx_kafka_part_t *part, ngx_kafka_offsets_t *o);
 
+/* The same for a partition that must be there and open (a new one is opened).
+ * Kafka's code; *o is filled in when it is NONE. */
+int16_t ngx_kafka_part_ready(ngx_kafka_part_t *part, ngx_kafka_offsets_t *o);
+
 
 /* Drops all fetch sessions (ngx_kafka_session.c). */
 void ngx_kafka_sessions_done(ngx_kafka_broker_t *b);
@@ -406,16 +414,18 @@ void ngx_kafka_park_ready(ngx_kafka_request_t *r,
 void ngx_kafka_park_journal(ngx_kafka_request_t *r, int64_t wait,
     void (*resume)(ngx_kafka_request_t *r));
 
-/* Keeps the request's memory while a thread works on it.  After release the
- * request may be gone (r->dead): release answers NGX_DONE then. */
 /* Clears r->exclusive and dispatches the requests that waited behind it. */
 void ngx_kafka_request_proceed(ngx_kafka_request_t *r);
+
+/* Keeps the request's memory while a thread works on it.  After release the
+ * request may be gone (r->dead): release answers NGX_DONE then. */
 void ngx_kafka_request_hold(ngx_kafka_request_t *r);
 ngx_int_t ngx_kafka_request_release(ngx_kafka_request_t *r);
 
-/* Response memory: zeroed, from the request's pool. */
+/* Response memory: zeroed, from the request's pool, n of a type; n comes from a
+ * decoded array or from our own state, so the product cannot overflow. */
 #define ngx_kafka_calloc(r, n, type)                                          \
-    ((type *) kf_arena_array(&(r)->arena, (size_t) (n), sizeof(type)))
+    ((type *) ngx_pcalloc((r)->pool, ngx_max((size_t) (n), 1) * sizeof(type)))
 
 /* Host and port to tell clients: kafka_advertise or the local address. */
 ngx_int_t ngx_kafka_advertised(ngx_kafka_conn_t *kc, kf_str_t *host,

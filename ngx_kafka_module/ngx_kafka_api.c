@@ -1,0 +1,181 @@
+/*
+ * The table of the APIs that are served, and what their handlers share.
+ * ApiVersions advertises exactly this table, with the versions of the schemas.
+ */
+
+#include "ngx_kafka_api.h"
+
+
+const ngx_kafka_api_t  ngx_kafka_apis[] = {
+
+    { 0, ngx_kafka_produce, 0 },
+    { 1, ngx_kafka_fetch, 0 },
+    { 2, ngx_kafka_list_offsets, 0 },
+    { 3, ngx_kafka_metadata, 0 },
+    { 18, ngx_kafka_api_versions, NGX_KAFKA_API_BEFORE_OPEN },
+    { 19, ngx_kafka_create_topics, 0 },
+    { 20, ngx_kafka_delete_topics, 0 },
+    { 22, ngx_kafka_init_producer_id, 0 },
+    { 23, ngx_kafka_offset_for_leader_epoch, 0 },
+    { 32, ngx_kafka_describe_configs, 0 },
+    { 60, ngx_kafka_describe_cluster, 0 },
+    { 75, ngx_kafka_describe_topic_partitions, 0 },
+
+};
+
+const ngx_uint_t  ngx_kafka_apis_n = sizeof(ngx_kafka_apis)
+                                     / sizeof(ngx_kafka_apis[0]);
+
+
+kc_time_t
+ngx_kafka_now(void)
+{
+    kc_time_t         now;
+    struct timespec   ts;
+
+    /* nginx's cached time may be older than a record that was just made */
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    now.wall_ms = (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+    now.mono_ms = (int64_t) ngx_current_msec;
+
+    return now;
+}
+
+
+ngx_int_t
+ngx_kafka_call_begin(ngx_kafka_request_t *r, kc_call_t *call,
+    void (*again)(ngx_kafka_request_t *r))
+{
+    if (ngx_kafka_coord_lock(r->broker) != NGX_OK) {
+        ngx_kafka_park_ready(r, again);
+        return NGX_AGAIN;
+    }
+
+    ngx_memzero(call, sizeof(kc_call_t));
+
+    call->now = ngx_kafka_now();
+    call->config = &r->broker->config;
+    call->node_id = (int32_t) r->broker->node_id;
+    call->arena = &r->arena;
+    call->wait = -1;
+
+    return NGX_OK;
+}
+
+
+int16_t
+ngx_kafka_call_error(ngx_kafka_request_t *r, kc_rc_t rc)
+{
+    ngx_kafka_broker_t  *b = r->broker;
+
+    switch (rc) {
+
+    case KC_OK:
+        return KF_ERR_NONE;
+
+    case KC_NO_MEMORY:
+        ngx_log_error(NGX_LOG_ERR, b->log, 0,
+                      "kafka broker \"%V\": the zone is full, a request was "
+                      "refused; raise \"zone\" above %uz bytes",
+                      &b->name, b->zone_size);
+        return KF_ERR_COORDINATOR_NOT_AVAILABLE;
+
+    case KC_JOURNAL_FAILED:
+        ngx_log_error(NGX_LOG_ERR, b->log, 0,
+                      "kafka broker \"%V\": the journal in \"%V\" cannot be "
+                      "written, a request was refused", &b->name, &b->data);
+        return KF_ERR_COORDINATOR_NOT_AVAILABLE;
+
+    default:
+        ngx_log_error(NGX_LOG_ALERT, b->log, 0,
+                      "kafka broker \"%V\": the coordinator answered %d: %*s",
+                      &b->name, (int) rc, (size_t) b->kc.problem.len,
+                      b->kc.problem.data);
+        return KF_ERR_UNKNOWN_SERVER_ERROR;
+    }
+}
+
+
+int16_t
+ngx_kafka_log_error(kl_rc_t rc)
+{
+    switch (rc) {
+    case KL_OK:
+        return KF_ERR_NONE;
+    case KL_OUT_OF_RANGE:
+        return KF_ERR_OFFSET_OUT_OF_RANGE;
+    case KL_GONE:
+        return KF_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+    default:
+        return KF_ERR_KAFKA_STORAGE_ERROR;
+    }
+}
+
+
+void
+ngx_kafka_note(ngx_kafka_request_t *r, int16_t error, kf_str_t topic)
+{
+    if (error && r->error == 0) {
+        r->error = error;
+    }
+
+    if (r->topic.data == NULL) {
+        r->topic = topic;
+    }
+}
+
+
+int16_t
+ngx_kafka_check_leader_epoch(ngx_kafka_broker_t *b, int32_t epoch)
+{
+    int32_t  ours;
+
+    if (epoch < 0) {
+        return KF_ERR_NONE;
+    }
+
+    ours = b->leader_epoch;
+
+    if (epoch < ours) {
+        return KF_ERR_FENCED_LEADER_EPOCH;
+    }
+
+    return epoch > ours ? KF_ERR_UNKNOWN_LEADER_EPOCH : KF_ERR_NONE;
+}
+
+
+int16_t
+ngx_kafka_find_topic(ngx_kafka_request_t *r, bool by_id, kf_str_t name,
+    kf_uuid_t id, ngx_kafka_topic_t **t)
+{
+    ngx_int_t  rc;
+
+    rc = by_id ? ngx_kafka_topic_by_id(r->broker, id, t)
+               : ngx_kafka_topic_by_name(r->broker, name, t);
+
+    switch (rc) {
+
+    case NGX_OK:
+        if (r->topic.data == NULL) {
+            r->topic.data = ngx_pnalloc(r->pool, (*t)->name.len);
+
+            if (r->topic.data) {
+                ngx_memcpy((u_char *) r->topic.data, (*t)->name.data,
+                           (*t)->name.len);
+                r->topic.len = (uint32_t) (*t)->name.len;
+            }
+        }
+
+        return KF_ERR_NONE;
+
+    case NGX_DECLINED:
+        ngx_kafka_note(r, 0, name);
+        return by_id ? KF_ERR_UNKNOWN_TOPIC_ID
+                     : KF_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+
+    default:
+        /* recovering: clients refresh and try again */
+        return KF_ERR_NOT_LEADER_OR_FOLLOWER;
+    }
+}

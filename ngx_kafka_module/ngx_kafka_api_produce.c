@@ -1,0 +1,643 @@
+/*
+ * Produce (key 0), versions 3-13.
+ *
+ *   check ──> walk ──> append ──> wait ──> answer
+ *
+ * check    shape, size and CRC of each batch (here, it is quick);
+ * walk     the records inside: here when small or uncompressed, else in a thread;
+ * append   under the partition's lock, in the order of the connection: a request
+ *          that is being walked holds back those behind it;
+ * wait     acks=-1: until the high watermark has passed the batch (with
+ *          write.caching off that is the flushed end) and the topic's own record
+ *          in the journal is on the disk.  acks=1: for the latter alone.
+ *          acks=0: never answered; an error closes the connection, as Kafka does.
+ *
+ * Codes: PROTOCOL B.2, B.3.  KIP-98, KIP-360 (sequences), KIP-516 (topic ids).
+ */
+
+#include "ngx_kafka_api.h"
+
+
+#define NGX_KAFKA_WALK_INLINE     16384         /* compressed bytes */
+#define NGX_KAFKA_WALK_PLAIN      (1024 * 1024) /* uncompressed bytes */
+
+
+typedef struct {
+    const kf_produce_request_partition_data_t        *in;
+    kf_produce_response_partition_responses_t        *out;
+    ngx_kafka_part_t     *part;         /* referenced */
+    kf_batch_t            batch;
+    kf_batch_rules_t      rules;
+    kf_batch_verdict_t    verdict;
+    uint8_t              *data;         /* batch, in the frame or re-made */
+    uint32_t              size;
+    kf_codec_t            recompress;
+    unsigned              convert:1;
+    unsigned              waiting:1;
+    int64_t               until;        /* high watermark to wait for */
+    ngx_kafka_watch_t     watch;
+    ngx_kafka_request_t  *request;
+} ngx_kafka_produce_part_t;
+
+typedef struct {
+    kf_produce_response_t      response;
+    ngx_kafka_produce_part_t  *parts;
+    ngx_uint_t                 parts_n;
+    ngx_uint_t                 waiting;
+    int64_t                    journal; /* offset of the topics' records */
+} ngx_kafka_produce_ctx_t;
+
+typedef struct {
+    ngx_kafka_request_t       *request;
+} ngx_kafka_produce_task_t;
+
+
+static void ngx_kafka_produce_start(ngx_kafka_request_t *r);
+static void ngx_kafka_produce_check(ngx_kafka_request_t *r,
+    ngx_kafka_produce_part_t *p, bool by_id, kf_str_t name, kf_uuid_t id,
+    int16_t error);
+static int16_t ngx_kafka_produce_transactional(
+    const kf_produce_request_t *req, const kf_batch_t *b);
+static void ngx_kafka_produce_walk(void *data);
+static void ngx_kafka_produce_walked(void *data);
+static void ngx_kafka_produce_append(ngx_kafka_request_t *r);
+static void ngx_kafka_produce_append_one(ngx_kafka_request_t *r,
+    ngx_kafka_produce_part_t *p, kc_time_t now);
+static void ngx_kafka_produce_wait(ngx_kafka_request_t *r);
+static bool ngx_kafka_produce_satisfied(ngx_kafka_produce_part_t *p);
+static void ngx_kafka_produce_woken(ngx_kafka_watch_t *w);
+static void ngx_kafka_produce_timeout(ngx_event_t *ev);
+static void ngx_kafka_produce_journal(ngx_kafka_request_t *r);
+static void ngx_kafka_produce_done(ngx_kafka_request_t *r);
+static void ngx_kafka_produce_cleanup(ngx_kafka_request_t *r);
+static void ngx_kafka_produce_fail(ngx_kafka_produce_part_t *p, int16_t error,
+    const char *message);
+
+
+void
+ngx_kafka_produce(ngx_kafka_request_t *r)
+{
+    int32_t                    i, j;
+    size_t                     n;
+    kf_produce_request_t      *req = r->body;
+    ngx_kafka_produce_ctx_t   *ctx;
+    ngx_kafka_produce_part_t  *p;
+
+    ctx = ngx_pcalloc(r->pool, sizeof(ngx_kafka_produce_ctx_t));
+    if (ctx == NULL) {
+        goto failed;
+    }
+
+    n = 0;
+
+    for (i = 0; i < req->topic_data_n; i++) {
+        n += ngx_max(req->topic_data[i].partition_data_n, 0);
+    }
+
+    ctx->parts = ngx_kafka_calloc(r, n, ngx_kafka_produce_part_t);
+    ctx->response.responses_n = ngx_max(req->topic_data_n, 0);
+    ctx->response.responses = ngx_kafka_calloc(r, ctx->response.responses_n,
+                                               kf_produce_response_responses_t);
+    ctx->journal = -1;
+
+    if (ctx->parts == NULL || ctx->response.responses == NULL) {
+        goto failed;
+    }
+
+    p = ctx->parts;
+
+    for (i = 0; i < ctx->response.responses_n; i++) {
+        kf_produce_request_topic_data_t  *in = &req->topic_data[i];
+        kf_produce_response_responses_t  *out = &ctx->response.responses[i];
+
+        out->name = in->name;
+        out->topic_id = in->topic_id;
+        out->partition_responses_n = ngx_max(in->partition_data_n, 0);
+        out->partition_responses = ngx_kafka_calloc(r,
+                                     out->partition_responses_n,
+                                     kf_produce_response_partition_responses_t);
+
+        if (out->partition_responses == NULL) {
+            goto failed;
+        }
+
+        for (j = 0; j < out->partition_responses_n; j++, p++) {
+            p->in = &in->partition_data[j];
+            p->out = &out->partition_responses[j];
+            p->request = r;
+            p->watch.handler = ngx_kafka_produce_woken;
+            p->watch.data = p;
+
+            kf_init_produce_response_partition_responses(p->out);
+            p->out->index = p->in->index;
+            p->out->base_offset = -1;
+        }
+    }
+
+    ctx->parts_n = n;
+    r->ctx = ctx;
+    r->cancel = ngx_kafka_produce_cleanup;
+    r->exclusive = 1;
+
+    ngx_kafka_produce_start(r);
+
+    return;
+
+failed:
+
+    ngx_kafka_fail(r, "no memory");
+}
+
+
+static void
+ngx_kafka_produce_start(ngx_kafka_request_t *r)
+{
+    bool                       slow;
+    size_t                     plain;
+    int16_t                    error;
+    int32_t                    i, j;
+    ngx_uint_t                 k;
+    kf_produce_request_t      *req = r->body;
+    ngx_kafka_produce_ctx_t   *ctx = r->ctx;
+    ngx_kafka_produce_part_t  *p;
+    ngx_kafka_produce_task_t  *task;
+
+    error = KF_ERR_NONE;
+
+    if (req->acks < -1 || req->acks > 1) {
+        error = KF_ERR_INVALID_REQUIRED_ACKS;
+    }
+
+    p = ctx->parts;
+
+    for (i = 0; i < req->topic_data_n; i++) {
+        for (j = 0; j < req->topic_data[i].partition_data_n; j++, p++) {
+            ngx_kafka_produce_check(r, p, r->header.api_version >= 13,
+                                    req->topic_data[i].name,
+                                    req->topic_data[i].topic_id, error);
+        }
+    }
+
+    slow = false;
+    plain = 0;
+
+    for (k = 0; k < ctx->parts_n; k++) {
+        p = &ctx->parts[k];
+
+        if (p->part == NULL) {
+            continue;
+        }
+
+        if (p->convert) {
+            slow = true;
+
+        } else if (kf_batch_codec(&p->batch) == KF_CODEC_NONE) {
+            plain += p->size;
+
+        } else if (p->size > NGX_KAFKA_WALK_INLINE) {
+            slow = true;
+        }
+    }
+
+    if (slow || plain > NGX_KAFKA_WALK_PLAIN * 4) {
+        task = ngx_kafka_task_alloc(r->broker,
+                                    sizeof(ngx_kafka_produce_task_t));
+        if (task) {
+            task->request = r;
+            ngx_kafka_request_hold(r);
+            ngx_kafka_task_post(task, ngx_kafka_produce_walk,
+                                ngx_kafka_produce_walked);
+            return;
+        }
+    }
+
+    for (k = 0; k < ctx->parts_n; k++) {
+        p = &ctx->parts[k];
+
+        if (p->part) {
+            kf_batch_walk(p->data, &p->batch, &p->rules, &p->verdict);
+        }
+    }
+
+    ngx_kafka_produce_append(r);
+}
+
+
+/* Sets p->part when the batch may go on. */
+static void
+ngx_kafka_produce_check(ngx_kafka_request_t *r, ngx_kafka_produce_part_t *p,
+    bool by_id, kf_str_t name, kf_uuid_t id, int16_t error)
+{
+    kc_time_t                now;
+    ngx_kafka_part_t        *part;
+    ngx_kafka_topic_t       *t;
+    ngx_kafka_produce_ctx_t *ctx = r->ctx;
+
+    if (error == KF_ERR_NONE) {
+        error = ngx_kafka_find_topic(r, by_id, name, id, &t);
+    }
+
+    if (error) {
+        ngx_kafka_produce_fail(p, error, NULL);
+        return;
+    }
+
+    if (t->internal) {
+        ngx_kafka_produce_fail(p, KF_ERR_INVALID_TOPIC_EXCEPTION,
+                               "The topic is internal to the broker");
+        return;
+    }
+
+    part = ngx_kafka_topic_part(r->broker, t, p->in->index);
+
+    if (part == NULL) {
+        ngx_kafka_produce_fail(p, p->in->index >= 0
+                                  && p->in->index < t->partition_count
+                                  ? KF_ERR_KAFKA_STORAGE_ERROR
+                                  : KF_ERR_UNKNOWN_TOPIC_OR_PARTITION, NULL);
+        return;
+    }
+
+    if (p->in->records.data == NULL) {
+        ngx_kafka_produce_fail(p, KF_ERR_INVALID_RECORD,
+                               "The request has no records");
+        return;
+    }
+
+    now = ngx_kafka_now();
+
+    p->rules = t->rules;
+    p->rules.zstd_refused = r->header.api_version < 7;
+    p->rules.timestamp_min_ms = t->rules.timestamp_min_ms >= now.wall_ms
+                                ? INT64_MIN
+                                : now.wall_ms - t->rules.timestamp_min_ms;
+    p->rules.timestamp_max_ms = t->rules.timestamp_max_ms
+                                >= INT64_MAX - now.wall_ms
+                                ? INT64_MAX
+                                : now.wall_ms + t->rules.timestamp_max_ms;
+
+    p->data = (uint8_t *) p->in->records.data;
+    p->size = p->in->records.len;
+
+    kf_batch_check(p->data, p->size, &p->rules, &p->batch, &p->verdict);
+
+    if (p->verdict.error) {
+        ngx_kafka_produce_fail(p, p->verdict.error, p->verdict.message);
+        return;
+    }
+
+    error = ngx_kafka_produce_transactional(r->body, &p->batch);
+    if (error) {
+        ngx_kafka_produce_fail(p, error, NULL);
+        return;
+    }
+
+    p->convert = t->compression != KC_COMPRESSION_PRODUCER
+                 && t->compression != (int64_t) kf_batch_codec(&p->batch);
+    p->recompress = (kf_codec_t) t->compression;
+
+    ctx->journal = ngx_max(ctx->journal, t->changed);
+
+    ngx_kafka_part_ref(part);
+    p->part = part;
+}
+
+
+/* No transactions are served yet, so no transaction can be open. */
+static int16_t
+ngx_kafka_produce_transactional(const kf_produce_request_t *req,
+    const kf_batch_t *b)
+{
+    if (!(b->attributes & KF_ATTR_TRANSACTIONAL)) {
+        return KF_ERR_NONE;
+    }
+
+    return req->transactional_id.data == NULL
+           ? KF_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+           : KF_ERR_INVALID_PRODUCER_ID_MAPPING;
+}
+
+
+/* In a thread: the request and its frame are held. */
+static void
+ngx_kafka_produce_walk(void *data)
+{
+    ngx_uint_t                 k;
+    ngx_kafka_produce_task_t  *task = data;
+    ngx_kafka_produce_ctx_t   *ctx = task->request->ctx;
+    ngx_kafka_produce_part_t  *p;
+
+    for (k = 0; k < ctx->parts_n; k++) {
+        p = &ctx->parts[k];
+
+        if (p->part) {
+            kf_batch_walk(p->data, &p->batch, &p->rules, &p->verdict);
+        }
+    }
+}
+
+
+static void
+ngx_kafka_produce_walked(void *data)
+{
+    ngx_kafka_produce_task_t  *task = data;
+    ngx_kafka_request_t       *r = task->request;
+
+    if (ngx_kafka_request_release(r) == NGX_DONE) {
+        return;
+    }
+
+    ngx_kafka_produce_append(r);
+}
+
+
+static void
+ngx_kafka_produce_append(ngx_kafka_request_t *r)
+{
+    kc_time_t                  now;
+    ngx_uint_t                 k;
+    kf_produce_request_t      *req = r->body;
+    ngx_kafka_produce_ctx_t   *ctx = r->ctx;
+    ngx_kafka_produce_part_t  *p;
+
+    now = ngx_kafka_now();
+
+    for (k = 0; k < ctx->parts_n; k++) {
+        p = &ctx->parts[k];
+
+        if (p->part == NULL) {
+            continue;
+        }
+
+        if (p->verdict.error) {
+            ngx_kafka_produce_fail(p, p->verdict.error, p->verdict.message);
+
+            if (p->verdict.record_index >= 0) {
+                p->out->record_errors = ngx_kafka_calloc(r, 1,
+                                   kf_produce_response_record_errors_t);
+
+                if (p->out->record_errors) {
+                    p->out->record_errors_n = 1;
+                    p->out->record_errors->batch_index =
+                                                      p->verdict.record_index;
+                    p->out->record_errors->batch_index_error_message =
+                                                       p->out->error_message;
+                }
+            }
+
+            continue;
+        }
+
+        ngx_kafka_produce_append_one(r, p, now);
+    }
+
+    if (req->acks == -1) {
+        ngx_kafka_produce_wait(r);
+
+    } else {
+        ngx_kafka_produce_journal(r);
+    }
+}
+
+
+static void
+ngx_kafka_produce_append_one(ngx_kafka_request_t *r,
+    ngx_kafka_produce_part_t *p, kc_time_t now)
+{
+    kl_rc_t               rc;
+    kl_append_t           res;
+    ngx_kafka_topic_t    *t = p->part->topic;
+    ngx_kafka_broker_t   *b = r->broker;
+
+    if (p->part->gone) {
+        ngx_kafka_produce_fail(p, KF_ERR_UNKNOWN_TOPIC_OR_PARTITION, NULL);
+        return;
+    }
+
+    ngx_memzero(&res, sizeof(kl_append_t));
+
+    rc = kl_append(p->part->log, p->data, &p->batch, &t->log,
+                   b->leader_epoch, now.wall_ms, &res);
+
+    if (rc != KL_OK) {
+        ngx_kafka_produce_fail(p, rc == KL_REFUSED ? res.error
+                                                   : ngx_kafka_log_error(rc),
+                               NULL);
+        return;
+    }
+
+    p->out->base_offset = res.base_offset;
+    p->out->log_start_offset = res.log_start;
+    p->out->log_append_time_ms = res.duplicate ? res.append_time_ms
+                                 : t->log.append_time ? now.wall_ms : -1;
+    p->until = res.next_offset;
+
+    if (!res.duplicate) {
+        ngx_kafka_appended(b, p->part);
+    }
+}
+
+
+static void
+ngx_kafka_produce_wait(ngx_kafka_request_t *r)
+{
+    ngx_uint_t                 k;
+    kf_produce_request_t      *req = r->body;
+    ngx_kafka_produce_ctx_t   *ctx = r->ctx;
+    ngx_kafka_produce_part_t  *p;
+
+    ctx->waiting = 0;
+
+    for (k = 0; k < ctx->parts_n; k++) {
+        p = &ctx->parts[k];
+
+        if (p->part == NULL || p->out->error_code) {
+            continue;
+        }
+
+        ngx_kafka_watch_add(r->broker, p->part, &p->watch);
+
+        if (ngx_kafka_produce_satisfied(p)) {
+            ngx_kafka_watch_del(&p->watch);
+            continue;
+        }
+
+        p->waiting = 1;
+        ctx->waiting++;
+    }
+
+    if (ctx->waiting == 0) {
+        ngx_kafka_produce_journal(r);
+        return;
+    }
+
+    r->timer.handler = ngx_kafka_produce_timeout;
+    r->timer.data = r;
+    r->timer.log = r->conn->connection->log;
+    ngx_add_timer(&r->timer, (ngx_msec_t) ngx_max(req->timeout_ms, 1));
+
+    ngx_kafka_request_proceed(r);
+}
+
+
+/* Also when waiting is of no use any more: then the error is set. */
+static bool
+ngx_kafka_produce_satisfied(ngx_kafka_produce_part_t *p)
+{
+    int16_t              error;
+    ngx_kafka_offsets_t  o;
+
+    error = ngx_kafka_part_ready(p->part, &o);
+
+    if (error) {
+        ngx_kafka_produce_fail(p, error, NULL);
+        return true;
+    }
+
+    return o.high_watermark >= p->until;
+}
+
+
+static void
+ngx_kafka_produce_woken(ngx_kafka_watch_t *w)
+{
+    ngx_kafka_request_t       *r;
+    ngx_kafka_produce_ctx_t   *ctx;
+    ngx_kafka_produce_part_t  *p = w->data;
+
+    r = p->request;
+    ctx = r->ctx;
+
+    ngx_kafka_watch_add(r->broker, p->part, w);
+
+    if (!ngx_kafka_produce_satisfied(p)) {
+        return;
+    }
+
+    ngx_kafka_watch_del(w);
+    p->waiting = 0;
+
+    if (--ctx->waiting == 0) {
+        ngx_kafka_produce_journal(r);
+    }
+}
+
+
+static void
+ngx_kafka_produce_timeout(ngx_event_t *ev)
+{
+    ngx_uint_t                 k;
+    ngx_kafka_request_t       *r = ev->data;
+    ngx_kafka_produce_ctx_t   *ctx = r->ctx;
+    ngx_kafka_produce_part_t  *p;
+
+    for (k = 0; k < ctx->parts_n; k++) {
+        p = &ctx->parts[k];
+
+        if (p->waiting) {
+            ngx_kafka_watch_del(&p->watch);
+            p->waiting = 0;
+
+            if (ngx_kafka_produce_satisfied(p)) {
+                ngx_kafka_wait_missed(r->broker);
+
+            } else {
+                ngx_kafka_produce_fail(p, KF_ERR_REQUEST_TIMED_OUT, NULL);
+            }
+        }
+    }
+
+    ctx->waiting = 0;
+
+    ngx_kafka_produce_journal(r);
+}
+
+
+/* An answer relies on the topic's own record, too. */
+static void
+ngx_kafka_produce_journal(ngx_kafka_request_t *r)
+{
+    ngx_kafka_produce_ctx_t  *ctx = r->ctx;
+
+    if (r->timer.timer_set) {
+        ngx_del_timer(&r->timer);
+    }
+
+    if (ctx->journal >= 0) {
+        ngx_kafka_park_journal(r, ctx->journal, ngx_kafka_produce_done);
+        return;
+    }
+
+    ngx_kafka_produce_done(r);
+}
+
+
+static void
+ngx_kafka_produce_done(ngx_kafka_request_t *r)
+{
+    kf_str_t                   none = kf_null_str;
+    ngx_uint_t                 k;
+    kf_produce_request_t      *req = r->body;
+    ngx_kafka_produce_ctx_t   *ctx = r->ctx;
+
+    for (k = 0; k < ctx->parts_n; k++) {
+        ngx_kafka_note(r, ctx->parts[k].out->error_code, none);
+    }
+
+    ngx_kafka_produce_cleanup(r);
+    r->cancel = NULL;
+
+    if (req->acks == 0) {
+
+        /* the client has no other way to learn of it */
+
+        if (r->error) {
+            ngx_kafka_fail(r, "produce with acks=0 was refused");
+            return;
+        }
+
+        ngx_kafka_silence(r);
+        return;
+    }
+
+    ngx_kafka_answer(r, &ctx->response);
+}
+
+
+static void
+ngx_kafka_produce_cleanup(ngx_kafka_request_t *r)
+{
+    ngx_uint_t                 k;
+    ngx_kafka_produce_ctx_t   *ctx = r->ctx;
+    ngx_kafka_produce_part_t  *p;
+
+    if (r->timer.timer_set) {
+        ngx_del_timer(&r->timer);
+    }
+
+    for (k = 0; k < ctx->parts_n; k++) {
+        p = &ctx->parts[k];
+
+        if (p->part) {
+            ngx_kafka_watch_del(&p->watch);
+            ngx_kafka_part_unref(r->broker, p->part);
+            p->part = NULL;
+        }
+    }
+}
+
+
+static void
+ngx_kafka_produce_fail(ngx_kafka_produce_part_t *p, int16_t error,
+    const char *message)
+{
+    p->out->error_code = error;
+    p->out->base_offset = -1;
+    p->out->log_append_time_ms = -1;
+    p->out->log_start_offset = -1;
+
+    if (message) {
+        p->out->error_message.data = (const uint8_t *) message;
+        p->out->error_message.len = (uint32_t) ngx_strlen(message);
+    }
+}
