@@ -134,6 +134,7 @@ typedef struct {
     int16_t      error;              /* KF_ERR_NONE: taken */
     const char  *message;            /* static */
     int32_t      record_index;       /* -1: the batch as a whole */
+    int64_t      max_timestamp_ms;   /* by kf_batch_walk: that of the records */
 } kf_batch_verdict_t;
 
 /*
@@ -151,6 +152,16 @@ void kf_batch_check(const uint8_t *data, size_t len,
  */
 void kf_batch_walk(const uint8_t *data, const kf_batch_t *b,
     const kf_batch_rules_t *rules, kf_batch_verdict_t *v);
+
+/*
+ * After kf_batch_walk took the batch, before it is stored: as Kafka does, puts
+ * right what a producer may say wrongly in the header, that is the maximum
+ * timestamp (retention and the time index believe it) and the attributes that
+ * are the broker's.  Updates *b; true when bytes changed (and the CRC with
+ * them), which no ordinary client causes.
+ */
+bool kf_batch_amend(uint8_t *data, kf_batch_t *b,
+    const kf_batch_verdict_t *v);
 
 
 /*
