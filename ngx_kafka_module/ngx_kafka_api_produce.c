@@ -16,6 +16,7 @@
  */
 
 #include "ngx_kafka_api.h"
+#include "../codec/kf_convert.h"
 
 
 #define NGX_KAFKA_WALK_INLINE     16384         /* compressed bytes */
@@ -29,7 +30,8 @@ typedef struct {
     kf_batch_t            batch;
     kf_batch_rules_t      rules;
     kf_batch_verdict_t    verdict;
-    uint8_t              *data;         /* batch, in the frame or re-made */
+    uint8_t              *data;         /* batch, in the frame or converted */
+    uint8_t              *converted;    /* malloc'ed; NULL: as it came */
     uint32_t              size;
     kf_codec_t            recompress;
     unsigned              convert:1;
@@ -59,6 +61,7 @@ static void ngx_kafka_produce_check(ngx_kafka_request_t *r,
 static int16_t ngx_kafka_produce_transactional(
     const kf_produce_request_t *req, const kf_batch_t *b);
 static void ngx_kafka_produce_walk(void *data);
+static void ngx_kafka_produce_convert(ngx_kafka_produce_part_t *p);
 static void ngx_kafka_produce_walked(void *data);
 static void ngx_kafka_produce_append(ngx_kafka_request_t *r);
 static void ngx_kafka_produce_append_one(ngx_kafka_request_t *r,
@@ -330,9 +333,40 @@ ngx_kafka_produce_walk(void *data)
     for (k = 0; k < ctx->parts_n; k++) {
         p = &ctx->parts[k];
 
-        if (p->part) {
-            kf_batch_walk(p->data, &p->batch, &p->rules, &p->verdict);
+        if (p->part == NULL) {
+            continue;
         }
+
+        kf_batch_walk(p->data, &p->batch, &p->rules, &p->verdict);
+
+        if (p->verdict.error == KF_ERR_NONE && p->convert) {
+            ngx_kafka_produce_convert(p);
+        }
+    }
+}
+
+
+/* In a thread: compression.type of the topic is not the producer's codec. */
+static void
+ngx_kafka_produce_convert(ngx_kafka_produce_part_t *p)
+{
+    switch (kf_batch_convert(p->data, &p->batch, p->recompress,
+                             KF_LEVEL_DEFAULT, p->rules.output_bytes_max,
+                             &p->converted))
+    {
+    case KF_OK:
+        p->data = p->converted;
+        p->size = p->batch.size;
+        break;
+
+    case KF_NO_MEMORY:
+        p->verdict.error = KF_ERR_KAFKA_STORAGE_ERROR;
+        p->verdict.message = "No memory to compress the batch";
+        break;
+
+    default:
+        p->verdict.error = KF_ERR_INVALID_RECORD;
+        p->verdict.message = "The batch cannot be compressed anew";
     }
 }
 
@@ -623,6 +657,9 @@ ngx_kafka_produce_cleanup(ngx_kafka_request_t *r)
             ngx_kafka_part_unref(r->broker, p->part);
             p->part = NULL;
         }
+
+        free(p->converted);
+        p->converted = NULL;
     }
 }
 
