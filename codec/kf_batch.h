@@ -201,7 +201,7 @@ typedef struct {
 void kf_batch_begin(kf_batch_builder_t *bb, uint8_t *buf, size_t size,
     int64_t now_ms);
 kf_rc_t kf_batch_add(kf_batch_builder_t *bb, kf_bytes_t key, kf_bytes_t value);
-/* Finishes header and CRC; returns the batch's size, 0 when it has no record. */
+/* Finishes header and CRC; returns the batch's size, 0 without a record. */
 size_t kf_batch_end(kf_batch_builder_t *bb);
 
 

@@ -168,8 +168,7 @@ typedef struct {
 
 /* One whole record; false when the batch is refused for it. */
 static inline bool
-kf_batch_walk_record(kf_batch_walk_t *w, int64_t delta, int32_t offset_delta,
-    bool key_null)
+kf_batch_walk_record(kf_batch_walk_t *w, const kf_record_brief_t *brief)
 {
     int64_t              ts;
     kf_batch_verdict_t  *v = w->verdict;
@@ -180,19 +179,19 @@ kf_batch_walk_record(kf_batch_walk_t *w, int64_t delta, int32_t offset_delta,
         return false;
     }
 
-    if (offset_delta != w->index) {
+    if (brief->offset_delta != w->index) {
         kf_batch_refuse(v, KF_ERR_INVALID_RECORD, w->index,
                         "the offsets of the records are not consecutive");
         return false;
     }
 
-    if (key_null && w->rules->keys_required) {
+    if (brief->key_null && w->rules->keys_required) {
         kf_batch_refuse(v, KF_ERR_INVALID_RECORD, w->index,
                         "a compacted topic needs a key in every record");
         return false;
     }
 
-    ts = kf_batch_time(w->batch, delta);
+    ts = kf_batch_time(w->batch, brief->timestamp_delta_ms);
 
     if (w->rules->check_timestamps && ts != -1
         && (ts < w->rules->timestamp_min_ms
@@ -213,10 +212,10 @@ kf_batch_walk_record(kf_batch_walk_t *w, int64_t delta, int32_t offset_delta,
 static bool
 kf_batch_walk_piece(void *ctx, const uint8_t *data, size_t len)
 {
-    kf_record_t       record;
-    kf_scan_rc_t      rc;
-    const uint8_t    *p, *end;
-    kf_batch_walk_t  *w = ctx;
+    kf_scan_rc_t        rc;
+    const uint8_t      *p, *q, *end;
+    kf_batch_walk_t    *w = ctx;
+    kf_record_brief_t   brief;
 
     p = data;
     end = data + len;
@@ -228,17 +227,17 @@ kf_batch_walk_piece(void *ctx, const uint8_t *data, size_t len)
          * others, and tells one that is cut from one that is malformed.
          */
 
-        if (kf_scan_at_start(&w->scan)
-            && kf_record_next(&p, end, &record) == KF_OK)
-        {
-            if (!kf_batch_walk_record(w, record.timestamp_delta_ms,
-                                      record.offset_delta,
-                                      kf_str_is_null(record.key)))
-            {
-                return false;
-            }
+        if (kf_scan_at_start(&w->scan)) {
+            q = kf_record_brief(p, end, &brief);
 
-            continue;
+            if (q) {
+                if (!kf_batch_walk_record(w, &brief)) {
+                    return false;
+                }
+
+                p = q;
+                continue;
+            }
         }
 
         rc = kf_scan(&w->scan, &p, end);
@@ -249,11 +248,7 @@ kf_batch_walk_piece(void *ctx, const uint8_t *data, size_t len)
             return false;
         }
 
-        if (rc == KF_SCAN_RECORD
-            && !kf_batch_walk_record(w, w->scan.brief.timestamp_delta_ms,
-                                     w->scan.brief.offset_delta,
-                                     w->scan.brief.key_null))
-        {
+        if (rc == KF_SCAN_RECORD && !kf_batch_walk_record(w, &w->scan.brief)) {
             return false;
         }
     }

@@ -121,12 +121,26 @@ kf_header_next(const uint8_t **pos, const uint8_t *end, kf_str_t *key,
 }
 
 
+bool
+kf_headers_walk(const uint8_t *p, const uint8_t *end, int32_t count)
+{
+    kf_str_t    key;
+    kf_bytes_t  value;
+
+    while (count--) {
+        if (kf_header_next(&p, end, &key, &value) != KF_OK) {
+            return false;
+        }
+    }
+
+    return p == end;
+}
+
+
 kf_rc_t
 kf_record_next(const uint8_t **pos, const uint8_t *end, kf_record_t *record)
 {
-    int32_t         len, n;
-    kf_str_t        key;
-    kf_bytes_t      value;
+    int32_t         len;
     const uint8_t  *p;
 
     p = kf_get_varint(*pos, end, &len);
@@ -151,13 +165,7 @@ kf_record_next(const uint8_t **pos, const uint8_t *end, kf_record_t *record)
     record->headers.data = p;
     record->headers.len = (uint32_t) (end - p);
 
-    for (n = record->header_count; n; n--) {
-        if (kf_header_next(&p, end, &key, &value) != KF_OK) {
-            return KF_MALFORMED;
-        }
-    }
-
-    if (p != end) {
+    if (!kf_headers_walk(p, end, record->header_count)) {
         return KF_MALFORMED;
     }
 

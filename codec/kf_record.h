@@ -31,17 +31,15 @@ kf_get_varint(const uint8_t *p, const uint8_t *end, int32_t *v)
 {
     uint32_t  u;
 
-    if (end - p >= 2) {
-        if (p[0] < 0x80) {
-            *v = (int32_t) (p[0] >> 1) ^ -(int32_t) (p[0] & 1);
-            return p + 1;
-        }
+    if (p < end && p[0] < 0x80) {
+        *v = (int32_t) (p[0] >> 1) ^ -(int32_t) (p[0] & 1);
+        return p + 1;
+    }
 
-        if (p[1] < 0x80) {
-            u = (uint32_t) (p[0] & 0x7f) | (uint32_t) p[1] << 7;
-            *v = (int32_t) (u >> 1) ^ -(int32_t) (u & 1);
-            return p + 2;
-        }
+    if (end - p >= 2 && p[1] < 0x80) {
+        u = (uint32_t) (p[0] & 0x7f) | (uint32_t) p[1] << 7;
+        *v = (int32_t) (u >> 1) ^ -(int32_t) (u & 1);
+        return p + 2;
     }
 
     p = kf_uvar32_slow(p, end, &u);
@@ -59,9 +57,15 @@ kf_get_varlong(const uint8_t *p, const uint8_t *end, int64_t *v)
 {
     uint64_t  u;
 
-    if (p < end && *p < 0x80) {
-        *v = (int64_t) (*p >> 1) ^ -(int64_t) (*p & 1);
+    if (p < end && p[0] < 0x80) {
+        *v = (int64_t) (p[0] >> 1) ^ -(int64_t) (p[0] & 1);
         return p + 1;
+    }
+
+    if (end - p >= 2 && p[1] < 0x80) {
+        u = (uint64_t) (p[0] & 0x7f) | (uint64_t) p[1] << 7;
+        *v = (int64_t) (u >> 1) ^ -(int64_t) (u & 1);
+        return p + 2;
     }
 
     p = kf_uvar64_slow(p, end, &u);
@@ -84,6 +88,73 @@ typedef struct {
     int32_t  offset_delta;
     bool     key_null;
 } kf_record_brief_t;
+
+
+/* Walks count headers from p; true when they end at end. */
+bool kf_headers_walk(const uint8_t *p, const uint8_t *end, int32_t count);
+
+
+/*
+ * The record at p when all of it is before end and well formed: the position
+ * after it.  NULL otherwise.  This is the inner loop of validating produced
+ * batches.
+ */
+static inline const uint8_t *
+kf_record_brief(const uint8_t *p, const uint8_t *end, kf_record_brief_t *brief)
+{
+    int32_t  len, n;
+
+    p = kf_get_varint(p, end, &len);
+
+    if (p == NULL || len < 1 || len > end - p) {
+        return NULL;
+    }
+
+    end = p + len;
+    p++;                                /* attributes: none is defined */
+
+    p = kf_get_varlong(p, end, &brief->timestamp_delta_ms);
+
+    if (p == NULL
+        || (p = kf_get_varint(p, end, &brief->offset_delta)) == NULL
+        || (p = kf_get_varint(p, end, &n)) == NULL)
+    {
+        return NULL;
+    }
+
+    brief->key_null = n < 0;
+
+    if (n > 0) {
+        if (n > end - p) {
+            return NULL;
+        }
+
+        p += n;
+
+    } else if (n < -1) {
+        return NULL;
+    }
+
+    p = kf_get_varint(p, end, &n);
+
+    if (p == NULL || n < -1 || n > end - p) {
+        return NULL;
+    }
+
+    p += n > 0 ? n : 0;
+
+    p = kf_get_varint(p, end, &n);
+
+    if (p == NULL || n < 0) {
+        return NULL;
+    }
+
+    if (n == 0 ? p == end : kf_headers_walk(p, end, n)) {
+        return end;
+    }
+
+    return NULL;
+}
 
 
 /*

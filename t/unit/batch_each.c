@@ -33,7 +33,7 @@ visit(void *ctx, int64_t offset, int64_t ts, const kf_record_t *r)
               || r->header_count > 2;
     s->n++;
 
-    if (r->header_count > 2) {
+    if (s->bad) {
         return true;
     }
 
@@ -163,6 +163,7 @@ damage(void)
     int                 codec, i, n, taken;
     buf_t               records, b;
     head_t              h;
+    size_t              at;
     seen_t              s;
     kf_batch_t          k;
     kf_batch_rules_t    r = rules();
@@ -173,7 +174,8 @@ damage(void)
         for (i = 0; i < 300; i++) {
             records = some_records(20, 4000);
             for (n = 0; n < 3; n++) {
-                records.p[rnd() % (i % 2 ? 100 : records.len)] = (uint8_t) rnd();
+                at = rnd() % (i % 2 ? 100 : records.len);
+                records.p[at] = (uint8_t) rnd();
             }
             h = head(codec, 20);
             b = wrap_codec(&h, &records);

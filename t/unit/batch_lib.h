@@ -238,7 +238,7 @@ wrap_codec(const head_t *h, const buf_t *records)
 }
 
 
-/* count records: a key, a value of about value_len bytes, now and then a header */
+/* count records: a key, a value of about value_len bytes, some headers */
 __attribute__((unused))
 static buf_t
 some_records(int32_t count, size_t value_len)

@@ -46,7 +46,8 @@ speed(uint32_t (*crc)(uint32_t, const void *, size_t), const uint8_t *data,
     }
     clock_gettime(CLOCK_MONOTONIC, &b);
 
-    sec = (double) (b.tv_sec - a.tv_sec) + (double) (b.tv_nsec - a.tv_nsec) / 1e9;
+    sec = (double) (b.tv_sec - a.tv_sec)
+          + (double) (b.tv_nsec - a.tv_nsec) / 1e9;
 
     return c == 1 ? 0 : (double) total / sec / 1e9;
 }
