@@ -103,12 +103,11 @@ sub wire_type {
                && $version <= $f->{null}[1] ? 1 : 0;
     my $base = $f->{kids} ? 'STRUCT' : $WIRE{$f->{type}} // uc $f->{type};
 
-    if ($base =~ /^(STRING|BYTES)$/) {
+    if ($base =~ /^(STRING|BYTES|RECORDS)$/) {
         $base = "NULLABLE_$base" if $null && !$f->{array};
         $base = "COMPACT_$base" if $version >= $f->{flex};
     }
 
-    $base = "COMPACT_$base" if $base eq 'RECORDS' && $version >= $f->{flex};
     $base .= '?' if $base eq 'STRUCT' && $null && !$f->{array};
 
     return $base unless $f->{array};

@@ -71,6 +71,7 @@ typedef struct {
     bool           tags;                /* fill tagged fields too */
     uint32_t       nulls;               /* one of so many is null; 0: none */
     int32_t        count_max;           /* of an array's elements */
+    bool           count_fixed;         /* not fewer either */
 } walk_fill_t;
 
 
@@ -146,6 +147,80 @@ walk_value_random(const kf_field_t *f, int32_t index, void *p, kf_arena_t *a)
 
 
 /*
+ * A value that follows from the field's name and its place, as KafkaMessages
+ * makes them for the golden samples.
+ */
+__attribute__((unused))
+static void
+walk_value_sample(const kf_field_t *f, int32_t index, void *p, kf_arena_t *a)
+{
+    int        i;
+    int64_t    wide;
+    uint32_t   v = 0x811c9dc5;
+    kf_str_t   text;
+    const char  *c;
+
+    for (c = f->name; *c; c++) {
+        v = (v ^ (uint8_t) *c) * 0x01000193;
+    }
+
+    v += (uint32_t) index;
+    wide = (int64_t) ((uint64_t) v << 32 | v);
+
+    switch (f->type) {
+
+    case KF_T_BOOL:
+        *(bool *) p = v & 1;
+        return;
+
+    case KF_T_INT8:
+        *(int8_t *) p = (int8_t) v;
+        return;
+
+    case KF_T_INT16:
+    case KF_T_UINT16:
+        *(int16_t *) p = (int16_t) v;
+        return;
+
+    case KF_T_INT32:
+        *(int32_t *) p = (int32_t) v;
+        return;
+
+    case KF_T_INT64:
+        *(int64_t *) p = wide;
+        return;
+
+    case KF_T_FLOAT64:
+        *(double *) p = (int32_t) v;
+        return;
+
+    case KF_T_UUID:
+        for (i = 0; i < 16; i++) {
+            ((uint8_t *) p)[i] = (uint8_t) (v >> (24 - 8 * (i % 4)));
+        }
+        return;
+
+    case KF_T_STRING:
+    case KF_T_BYTES:
+    case KF_T_RECORDS:
+        text = kf_arena_printf(a, "%s%d", f->name, index);
+
+        if (f->type == KF_T_RECORDS) {
+            *(kf_records_t *) p = (kf_records_t) { text.data, text.len, NULL };
+
+        } else {
+            *(kf_str_t *) p = text;
+        }
+
+        return;
+
+    case KF_T_STRUCT:
+        abort();
+    }
+}
+
+
+/*
  * base was zeroed or initialised.  Fields that the version lacks are filled
  * too: an encoder has to leave them out.
  */
@@ -171,6 +246,7 @@ walk_fill(const walk_fill_t *w, const kf_field_t *fields, int32_t n,
 
         if (f->array) {
             count = null ? -1
+                    : w->count_fixed ? w->count_max
                     : (int32_t) (walk_random() % (uint32_t) (w->count_max + 1));
             array = count > 0 ? kf_arena_array(w->arena, (size_t) count,
                                                f->size)

@@ -43,6 +43,7 @@ round_trip(const kf_message_t *m, int16_t version, int round)
     fill.tags = round % 4 != 0;
     fill.nulls = round % 3 ? 4 : 0;
     fill.count_max = round % 5;
+    fill.count_fixed = false;
 
     if (round) {
         walk_fill(&fill, m->fields, m->fields_n, want, 0);
