@@ -220,6 +220,45 @@ walk_value_sample(const kf_field_t *f, int32_t index, void *p, kf_arena_t *a)
 }
 
 
+static void
+walk_set_defaults(const kf_field_t *fields, int32_t n, void *base)
+{
+    int32_t            i;
+    const kf_field_t  *f;
+
+    for (i = 0; i < n; i++) {
+        f = &fields[i];
+
+        if (f->array) {
+            *(int32_t *) walk_at(base, f->at_n) = f->null ? -1 : 0;
+
+        } else if (f->kids && f->null_min > f->null_max) {
+            walk_set_defaults(f->kids, f->kids_n, walk_at(base, f->at));
+
+        } else if (f->value) {
+            switch (f->type) {
+
+            case KF_T_INT64:
+                *(int64_t *) walk_at(base, f->at) = f->value;
+                break;
+
+            case KF_T_INT32:
+                *(int32_t *) walk_at(base, f->at) = (int32_t) f->value;
+                break;
+
+            case KF_T_INT16:
+                *(int16_t *) walk_at(base, f->at) = (int16_t) f->value;
+                break;
+
+            default:
+                *(int8_t *) walk_at(base, f->at) = (int8_t) f->value;
+                break;
+            }
+        }
+    }
+}
+
+
 /*
  * base was zeroed or initialised.  Fields that the version lacks are filled
  * too: an encoder has to leave them out.
@@ -238,6 +277,7 @@ walk_fill(const walk_fill_t *w, const kf_field_t *fields, int32_t n,
         p = walk_at(base, f->at);
 
         if (f->tag >= 0 && !w->tags) {
+            walk_set_defaults(f, 1, base);
             continue;
         }
 
