@@ -1,0 +1,219 @@
+/*
+ * Load and checker of the soak and power-cut tests: a Kafka client that keeps
+ * account of every promise it was given.
+ *
+ *   load PORT SEED [RATE [lenient]]
+ *
+ * Commands come one a line on standard input, each answered by one line that
+ * starts with "= "; faults are lines that start with "FAULT " or "STALL ".
+ *
+ *   setup        make the lasting topics, begin all actors (paused)
+ *   go, pause    let the actors act, or wait until all have stopped
+ *   check        while paused: everything promised is there
+ *   rotate       delete the oldest lasting topic and make another
+ *   port N       the broker is there from now on
+ *   stats        what happened so far
+ *   quit
+ */
+
+#define _GNU_SOURCE
+#include "model.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LASTING  2
+#define PARTS    3
+#define CHURNS   3
+
+static topic_t  *lasting[LASTING];
+static int       lasting_next, generation;
+
+
+static void
+produce(part_t *p, bool idempotent, int number)
+{
+    producer_arg_t  *arg = malloc(sizeof(producer_arg_t));
+
+    if (arg == NULL) {
+        abort();
+    }
+
+    arg->part = p;
+    arg->idempotent = idempotent;
+    arg->number = number;
+    actor_begin(producer_run, arg);
+}
+
+
+/* A lasting topic: one rolls by size, the other by time. */
+static bool
+lasting_make(int slot)
+{
+    int          i, error;
+    char         name[64];
+    conn_t       conn;
+    int64_t      until = now_ms() + 30000;
+    uint8_t      id[16];
+    topic_t     *t;
+    const char  *fat[] = { "segment.bytes", "1048576", NULL };
+    const char  *quick[] = { "segment.ms", "100", NULL };
+
+    snprintf(name, sizeof(name), "%s.%.20s.%d", slot ? "quick" : "fat",
+             options.name, generation);
+    conn_init(&conn, name, NULL);
+
+    for ( ;; ) {
+        conn_open(&conn);
+        error = ask_create(&conn, name, PARTS, slot ? quick : fat, id);
+
+        if (error == 0) {
+            break;
+        }
+
+        if (!retriable(error) || now_ms() > until) {
+            fault("create of %s answers error %d", name, error);
+            conn_free(&conn);
+            return false;
+        }
+
+        sleep_ms(50);
+    }
+
+    conn_free(&conn);
+
+    t = topic_add(name, id, PARTS, generation & 1);
+    lasting[slot] = t;
+    generation++;
+
+    for (i = 0; i < PARTS; i++) {
+        produce(&t->parts[i], true, i * 2 + slot);
+        produce(&t->parts[i], false, i * 2 + slot + 1);
+    }
+
+    actor_begin(consumer_run, t);
+    actor_begin(consumer_run, t);
+
+    return true;
+}
+
+
+static bool
+setup(void)
+{
+    int  i;
+
+    for (i = 0; i < LASTING; i++) {
+        if (!lasting_make(i)) {
+            return false;
+        }
+    }
+
+    for (i = 0; i < CHURNS; i++) {
+        actor_begin(churn_run, (void *) (intptr_t) i);
+    }
+
+    return true;
+}
+
+
+static bool
+rotate(void)
+{
+    int       error, slot = lasting_next++ % LASTING;
+    conn_t    conn;
+    topic_t  *t = lasting[slot];
+
+    conn_init(&conn, "rotate", NULL);
+    t->state = TOPIC_DELETING;
+
+    if (!conn_open(&conn) || (error = ask_delete(&conn, t->name, t->id)) != 0) {
+        fault("deleting %s failed", t->name);
+        conn_free(&conn);
+        return false;
+    }
+
+    conn_free(&conn);
+    topic_deleted(t);
+
+    return lasting_make(slot);
+}
+
+
+static void
+stats(void)
+{
+    printf("= faults=%" PRIu64 " stalls=%" PRIu64 " acked=%" PRIu64
+           " records=%" PRIu64 " seen=%" PRIu64 " fetches=%" PRIu64
+           " retries=%" PRIu64 " errors=%" PRIu64 " created=%" PRIu64
+           " deleted=%" PRIu64 "\n",
+           counters.faults, counters.stalls, counters.batches_acked,
+           counters.records_acked, counters.records_seen, counters.fetches,
+           counters.retries, counters.errors, counters.created,
+           counters.deleted);
+}
+
+
+int
+main(int argc, char **argv)
+{
+    char  line[256];
+
+    if (argc < 3) {
+        fprintf(stderr, "usage: load PORT SEED [RATE [lenient]]\n");
+        return 2;
+    }
+
+    signal(SIGPIPE, SIG_IGN);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+
+    wire_port = atoi(argv[1]);
+    options.seed = strtoull(argv[2], NULL, 10) * 0x9e3779b97f4a7c15ull;
+    options.rate = argc > 3 ? atoi(argv[3]) : 50;
+    options.name = argv[2];
+    options.lenient = argc > 4;
+    paused = true;
+
+    while (fgets(line, sizeof(line), stdin)) {
+        line[strcspn(line, "\n")] = '\0';
+
+        if (strcmp(line, "setup") == 0) {
+            printf("= %s\n", setup() ? "ok" : "failed");
+
+        } else if (strcmp(line, "go") == 0) {
+            actors_pause(false);
+            printf("= ok\n");
+
+        } else if (strcmp(line, "pause") == 0) {
+            actors_pause(true);
+            printf("= ok\n");
+
+        } else if (strcmp(line, "check") == 0) {
+            printf("= %s\n", check_all() ? "ok" : "failed");
+
+        } else if (strcmp(line, "rotate") == 0) {
+            printf("= %s\n", rotate() ? "ok" : "failed");
+
+        } else if (strncmp(line, "port ", 5) == 0) {
+            wire_port = atoi(line + 5);
+            printf("= ok\n");
+
+        } else if (strcmp(line, "stats") == 0) {
+            stats();
+
+        } else if (strcmp(line, "quit") == 0) {
+            break;
+
+        } else {
+            printf("= what\n");
+        }
+    }
+
+    actors_quit();
+    stats();
+
+    return counters.faults ? 1 : 0;
+}
