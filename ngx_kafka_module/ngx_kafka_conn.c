@@ -1,0 +1,1205 @@
+/*
+ * Connections: frames in, answers out, in order.
+ *
+ *   WAIT ──the broker is open──> OPEN ──end of input──> DRAIN ──> LINGER ──> gone
+ *     └───────────────────────────┴────── error, reset ────────────────────> gone
+ *
+ *   WAIT    the broker is not open: nothing is read             conn_handler()
+ *   OPEN    frames are read, requests dispatched, answers sent   conn_opened()
+ *   DRAIN   nothing more is read; what was received is answered     conn_end()
+ *   LINGER  all is sent and our side shut down; input is discarded until the
+ *           client closes, for a second at most                  conn_linger()
+ *
+ * DRAIN begins with the client's end of file, a bad frame, an idle timeout or
+ * the worker's exit.  A connection is torn down only in its own event handlers
+ * (read, write, timer and the posted `work`), never inside a call from a
+ * request's handler: those post `work`, so that whoever calls may go on using
+ * the connection, and answers that become ready together leave together.
+ *
+ * Input.  Small frames are read together into one buffer of the worker and each
+ * is copied into its request's pool; a large one is read straight into memory
+ * of its own.  What is read but cannot be taken yet (too many requests, too
+ * much unsent output) is kept in `rest`.  An idle connection has no buffer.
+ *
+ * Memory.  The bytes of requests that are held count against the broker's
+ * budget.  Past it no connection begins a frame; half read ones go on one at a
+ * time (`grower`), so that they cannot block each other.
+ */
+
+#include "ngx_kafka_conn.h"
+
+
+static ngx_int_t ngx_kafka_net_init(ngx_kafka_broker_t *b);
+static void ngx_kafka_net_resume(ngx_event_t *ev);
+static void ngx_kafka_conn_opened(ngx_kafka_watch_t *w);
+static void ngx_kafka_conn_read_handler(ngx_event_t *rev);
+static void ngx_kafka_conn_write_handler(ngx_event_t *wev);
+static void ngx_kafka_conn_work(ngx_event_t *ev);
+static void ngx_kafka_conn_run(ngx_kafka_conn_t *kc);
+static ngx_int_t ngx_kafka_conn_read(ngx_kafka_conn_t *kc);
+static ngx_int_t ngx_kafka_conn_may_read(ngx_kafka_conn_t *kc);
+static ssize_t ngx_kafka_conn_recv(ngx_kafka_conn_t *kc, size_t *direct);
+static ngx_int_t ngx_kafka_conn_feed(ngx_kafka_conn_t *kc, u_char *p,
+    size_t len, size_t *taken);
+static ngx_int_t ngx_kafka_conn_begin(ngx_kafka_conn_t *kc, u_char **p,
+    u_char *last);
+static ngx_int_t ngx_kafka_conn_fill(ngx_kafka_conn_t *kc, u_char **p,
+    u_char *last);
+static ngx_int_t ngx_kafka_conn_room(ngx_kafka_conn_t *kc);
+static ngx_int_t ngx_kafka_conn_frame(ngx_kafka_conn_t *kc);
+static ngx_int_t ngx_kafka_conn_keep(ngx_kafka_conn_t *kc, u_char *p,
+    size_t len);
+static ngx_int_t ngx_kafka_conn_take_rest(ngx_kafka_conn_t *kc);
+static void ngx_kafka_conn_drop_frame(ngx_kafka_conn_t *kc);
+static void ngx_kafka_conn_drop_rest(ngx_kafka_conn_t *kc);
+static void ngx_kafka_conn_timer(ngx_kafka_conn_t *kc);
+static void ngx_kafka_conn_settle(ngx_kafka_conn_t *kc);
+static void ngx_kafka_conn_linger(ngx_kafka_conn_t *kc);
+#if (NGX_STREAM_SSL)
+static void ngx_kafka_conn_ssl_shut(ngx_connection_t *c);
+#endif
+static void ngx_kafka_conn_discard(ngx_kafka_conn_t *kc);
+static void ngx_kafka_conn_free(ngx_kafka_conn_t *kc);
+
+
+static u_char  *read_buffer;                    /* of the worker */
+
+
+void
+ngx_kafka_conn_handler(ngx_stream_session_t *s)
+{
+    ngx_buf_t                    *buf;
+    ngx_kafka_link_t               *io;
+    ngx_connection_t             *c;
+    ngx_kafka_conn_t             *kc;
+    ngx_kafka_broker_t           *b;
+    ngx_stream_kafka_srv_conf_t  *conf;
+
+    c = s->connection;
+    conf = ngx_stream_get_module_srv_conf(s, ngx_stream_kafka_module);
+    b = conf->broker;
+
+    c->log->action = "opening kafka connection";
+
+    io = ngx_pcalloc(c->pool, sizeof(ngx_kafka_link_t));
+
+    if (io == NULL || ngx_kafka_net_init(b) != NGX_OK) {
+        ngx_stream_finalize_session(s, NGX_STREAM_INTERNAL_SERVER_ERROR);
+        return;
+    }
+
+    kc = &io->kc;
+
+    kc->io = io;
+    kc->session = s;
+    kc->connection = c;
+    kc->conf = conf;
+    kc->broker = b;
+
+    io->status = NGX_STREAM_OK;
+    io->active = ngx_current_msec;
+
+    io->work.handler = ngx_kafka_conn_work;
+    io->work.data = kc;
+    io->work.log = c->log;
+
+    io->watch.handler = ngx_kafka_conn_opened;
+    io->watch.data = kc;
+
+    ngx_queue_init(&kc->requests);
+    ngx_queue_insert_tail(&b->conns, &kc->queue);
+    b->conns_n++;
+
+    ngx_stream_set_ctx(s, kc, ngx_stream_kafka_module);
+
+    c->read->handler = ngx_kafka_conn_read_handler;
+    c->write->handler = ngx_kafka_conn_write_handler;
+
+    ngx_add_timer(c->read, conf->idle_timeout ? conf->idle_timeout
+                                              : NGX_KAFKA_IDLE_TIMEOUT);
+
+    buf = c->buffer;                            /* left by a preread phase */
+
+    if (ngx_tcp_nodelay(c) != NGX_OK
+        || (buf && buf->pos < buf->last
+            && ngx_kafka_conn_keep(kc, buf->pos, buf->last - buf->pos)
+               != NGX_OK))
+    {
+        io->status = NGX_STREAM_INTERNAL_SERVER_ERROR;
+        ngx_kafka_conn_free(kc);
+        return;
+    }
+
+    if (buf) {
+        buf->pos = buf->last;
+    }
+
+    if (!ngx_kafka_is_open(b)) {
+        c->idle = 1;
+        c->log->action = "waiting for the kafka broker to open";
+
+        ngx_kafka_watch_ready(b, &io->watch);
+
+        if (ngx_handle_read_event(c->read, 0) != NGX_OK) {
+            ngx_kafka_conn_free(kc);
+        }
+
+        return;
+    }
+
+    ngx_kafka_conn_opened(&io->watch);
+}
+
+
+static void
+ngx_kafka_conn_opened(ngx_kafka_watch_t *w)
+{
+    ngx_kafka_conn_t  *kc = w->data;
+    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
+
+    if (io->state != NGX_KAFKA_CONN_WAIT) {
+        return;
+    }
+
+    io->state = NGX_KAFKA_CONN_OPEN;
+
+    if (ngx_exiting) {
+        ngx_kafka_conn_end(kc, "the worker is exiting", NGX_STREAM_OK);
+    }
+
+    ngx_kafka_conn_run(kc);
+}
+
+
+/* --- the memory budget --------------------------------------------------- */
+
+static ngx_int_t
+ngx_kafka_net_init(ngx_kafka_broker_t *b)
+{
+    ngx_kafka_net_t  *net;
+
+    if (read_buffer == NULL) {
+        read_buffer = ngx_alloc(NGX_KAFKA_READ_SIZE, ngx_cycle->log);
+
+        if (read_buffer == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    if (b->net) {
+        return NGX_OK;
+    }
+
+    net = ngx_pcalloc(ngx_cycle->pool, sizeof(ngx_kafka_net_t));
+
+    if (net == NULL) {
+        return NGX_ERROR;
+    }
+
+    net->broker = b;
+    net->resume.handler = ngx_kafka_net_resume;
+    net->resume.data = net;
+    net->resume.log = ngx_cycle->log;
+
+    ngx_queue_init(&net->blocked);
+
+    b->net = net;
+
+    return NGX_OK;
+}
+
+
+void
+ngx_kafka_charge(ngx_kafka_broker_t *b, size_t n)
+{
+    b->buffered += n;
+}
+
+
+void
+ngx_kafka_uncharge(ngx_kafka_broker_t *b, size_t n)
+{
+    ngx_kafka_net_t  *net = b->net;
+
+    b->buffered -= n;
+
+    /* a little below, or each answer would wake everybody for one frame */
+
+    if (!ngx_queue_empty(&net->blocked)
+        && b->buffered <= b->buffer_budget - b->buffer_budget / 8)
+    {
+        ngx_post_event(&net->resume, &ngx_posted_events);
+    }
+}
+
+
+/* Lets the blocked try again; those that still may not read come back. */
+static void
+ngx_kafka_net_resume(ngx_event_t *ev)
+{
+    ngx_queue_t      *q;
+    ngx_queue_t       blocked;
+    ngx_kafka_link_t   *io;
+    ngx_kafka_net_t  *net = ev->data;
+
+    if (ngx_queue_empty(&net->blocked)) {
+        return;
+    }
+
+    ngx_queue_init(&blocked);
+    ngx_queue_add(&blocked, &net->blocked);
+    ngx_queue_init(&net->blocked);
+
+    while (!ngx_queue_empty(&blocked)) {
+        q = ngx_queue_head(&blocked);
+        ngx_queue_remove(q);
+
+        io = ngx_queue_data(q, ngx_kafka_link_t, blocked);
+        io->is_blocked = 0;
+        io->frame_time = ngx_current_msec;      /* the wait was our doing */
+
+        ngx_post_event(&io->work, &ngx_posted_events);
+    }
+}
+
+
+static void
+ngx_kafka_conn_not_grower(ngx_kafka_conn_t *kc)
+{
+    ngx_kafka_net_t  *net = kc->broker->net;
+
+    if (net->grower == kc) {
+        net->grower = NULL;
+
+        if (!ngx_queue_empty(&net->blocked)) {
+            ngx_post_event(&net->resume, &ngx_posted_events);
+        }
+    }
+}
+
+
+/* --- events -------------------------------------------------------------- */
+
+static void
+ngx_kafka_conn_read_handler(ngx_event_t *rev)
+{
+    ngx_connection_t      *c = rev->data;
+    ngx_stream_session_t  *s = c->data;
+    ngx_kafka_conn_t      *kc;
+    ngx_kafka_link_t        *io;
+
+    kc = ngx_stream_get_module_ctx(s, ngx_stream_kafka_module);
+    io = ngx_kafka_link(kc);
+
+    if (c->close) {
+        c->close = 0;
+
+        if (c->error) {                 /* worker_shutdown_timeout is over */
+            ngx_kafka_conn_free(kc);
+            return;
+        }
+
+        ngx_kafka_conn_end(kc, "the worker is exiting", NGX_STREAM_OK);
+        return;
+    }
+
+    if (rev->timedout) {
+        rev->timedout = 0;
+        ngx_kafka_conn_timer(kc);
+        return;
+    }
+
+    if (io->state == NGX_KAFKA_CONN_LINGER) {
+        ngx_kafka_conn_discard(kc);
+        return;
+    }
+
+    if (ngx_exiting && io->state == NGX_KAFKA_CONN_OPEN) {
+        ngx_kafka_conn_end(kc, "the worker is exiting", NGX_STREAM_OK);
+        return;
+    }
+
+    if (io->state == NGX_KAFKA_CONN_WAIT && rev->pending_eof) {
+        ngx_kafka_conn_free(kc);
+        return;
+    }
+
+    if (ngx_kafka_conn_read(kc) != NGX_OK) {
+        ngx_kafka_conn_free(kc);
+        return;
+    }
+
+    ngx_kafka_conn_settle(kc);
+}
+
+
+static void
+ngx_kafka_conn_write_handler(ngx_event_t *wev)
+{
+    ngx_connection_t      *c = wev->data;
+    ngx_stream_session_t  *s = c->data;
+    ngx_kafka_conn_t      *kc;
+
+    kc = ngx_stream_get_module_ctx(s, ngx_stream_kafka_module);
+
+    if (wev->timedout) {
+        wev->timedout = 0;
+
+        ngx_log_error(NGX_LOG_INFO, c->log, NGX_ETIMEDOUT,
+                      "kafka client does not read its answers");
+
+        ngx_kafka_conn_free(kc);
+        return;
+    }
+
+    if (ngx_kafka_link(kc)->state != NGX_KAFKA_CONN_LINGER) {
+        ngx_kafka_conn_run(kc);
+    }
+}
+
+
+static void
+ngx_kafka_conn_work(ngx_event_t *ev)
+{
+    ngx_kafka_conn_t  *kc = ev->data;
+    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
+
+    if (io->closing) {
+        ngx_log_error(NGX_LOG_INFO, kc->connection->log, 0,
+                      "%s, closing kafka connection", io->why);
+
+        ngx_kafka_conn_free(kc);
+        return;
+    }
+
+    if (io->state == NGX_KAFKA_CONN_OPEN || io->state == NGX_KAFKA_CONN_DRAIN)
+    {
+        ngx_kafka_conn_run(kc);
+    }
+}
+
+
+/* Everything that can be done now: write, dispatch, read. */
+static void
+ngx_kafka_conn_run(ngx_kafka_conn_t *kc)
+{
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
+
+    if (ngx_kafka_output(kc) == NGX_ERROR) {
+        ngx_kafka_conn_free(kc);
+        return;
+    }
+
+    if (io->state == NGX_KAFKA_CONN_OPEN) {
+        if (ngx_kafka_conn_read(kc) != NGX_OK) {
+            ngx_kafka_conn_free(kc);
+            return;
+        }
+
+    } else if (io->state == NGX_KAFKA_CONN_DRAIN) {
+        if (ngx_kafka_conn_take_rest(kc) != NGX_OK) {
+            ngx_kafka_conn_free(kc);
+            return;
+        }
+
+        ngx_kafka_dispatch(kc);
+        ngx_kafka_hurry(kc);
+    }
+
+    ngx_kafka_conn_settle(kc);
+}
+
+
+/* After whatever happened: is it idle, is it at its end, which timer. */
+static void
+ngx_kafka_conn_settle(ngx_kafka_conn_t *kc)
+{
+    ngx_event_t     *rev = kc->connection->read;
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
+
+    if (io->closing || io->state == NGX_KAFKA_CONN_LINGER) {
+        return;
+    }
+
+    if (io->state == NGX_KAFKA_CONN_DRAIN) {
+
+        if (kc->requests_n == 0 && io->rest == NULL) {
+            ngx_kafka_conn_linger(kc);
+        }
+
+        return;
+    }
+
+    kc->connection->idle = kc->requests_n == 0 && io->frame == NULL
+                           && io->head_n == 0 && io->rest == NULL;
+
+    kc->connection->log->action = kc->requests_n ? "serving kafka request"
+                                                 : "waiting for kafka request";
+
+    if ((io->frame || io->head_n)
+        && (ngx_msec_int_t) (rev->timer.key - ngx_current_msec)
+           > NGX_KAFKA_FRAME_TIMEOUT)
+    {
+        ngx_add_timer(rev, NGX_KAFKA_FRAME_TIMEOUT);
+    }
+
+    if (ngx_handle_read_event(rev, 0) != NGX_OK) {
+        ngx_kafka_conn_free(kc);
+    }
+}
+
+
+static void
+ngx_kafka_conn_timer(ngx_kafka_conn_t *kc)
+{
+    ngx_msec_t         idle, passed, left;
+    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
+    ngx_connection_t  *c = kc->connection;
+
+    if (io->state == NGX_KAFKA_CONN_LINGER) {
+        ngx_kafka_conn_free(kc);
+        return;
+    }
+
+    if (io->state == NGX_KAFKA_CONN_DRAIN) {
+        ngx_log_error(NGX_LOG_INFO, c->log, NGX_ETIMEDOUT,
+                      "kafka connection could not be drained");
+        c->timedout = 1;
+        ngx_kafka_conn_free(kc);
+        return;
+    }
+
+    idle = kc->conf->idle_timeout ? kc->conf->idle_timeout
+                                  : NGX_KAFKA_IDLE_TIMEOUT;
+
+    if (io->state == NGX_KAFKA_CONN_OPEN && (io->frame || io->head_n)) {
+
+        if (io->is_blocked || ngx_kafka_conn_room(kc) != NGX_OK) {
+            io->frame_time = ngx_current_msec;
+        }
+
+        passed = ngx_current_msec - io->frame_time;
+
+        if (passed >= NGX_KAFKA_FRAME_TIMEOUT) {
+            ngx_log_error(NGX_LOG_INFO, c->log, NGX_ETIMEDOUT,
+                          "kafka client did not finish a request: %uz of %uz "
+                          "bytes came", io->frame_got, io->frame_len);
+            io->status = NGX_STREAM_BAD_REQUEST;
+            c->timedout = 1;
+            ngx_kafka_conn_free(kc);
+            return;
+        }
+
+        ngx_add_timer(c->read, NGX_KAFKA_FRAME_TIMEOUT - passed);
+        return;
+    }
+
+    passed = ngx_current_msec - io->active;
+
+    if (kc->requests_n == 0 && io->rest == NULL && passed >= idle) {
+
+        if (io->state == NGX_KAFKA_CONN_WAIT) {
+            ngx_kafka_conn_free(kc);
+            return;
+        }
+
+        ngx_kafka_conn_end(kc, "kafka client is idle", NGX_STREAM_OK);
+        return;
+    }
+
+    left = passed < idle ? idle - passed : idle;
+
+    ngx_add_timer(c->read, left);
+}
+
+
+/* --- input --------------------------------------------------------------- */
+
+/* NGX_OK: room for another request of this connection. */
+static ngx_int_t
+ngx_kafka_conn_room(ngx_kafka_conn_t *kc)
+{
+    if (kc->requests_n >= NGX_KAFKA_PIPELINE
+        || ngx_kafka_link(kc)->unsent > NGX_KAFKA_UNSENT_MAX)
+    {
+        return NGX_BUSY;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_kafka_conn_may_read(ngx_kafka_conn_t *kc)
+{
+    ngx_kafka_link_t      *io = ngx_kafka_link(kc);
+    ngx_kafka_net_t     *net;
+    ngx_kafka_broker_t  *b = kc->broker;
+
+    if (io->rest || ngx_kafka_conn_room(kc) != NGX_OK) {
+        return NGX_BUSY;                /* goes on when an answer is out */
+    }
+
+    if (b->buffered < b->buffer_budget || b->buffered == 0) {
+        return NGX_OK;
+    }
+
+    net = b->net;
+
+    if (io->frame && net->grower == NULL) {
+        net->grower = kc;
+    }
+
+    if (net->grower == kc) {
+        return NGX_OK;
+    }
+
+    if (!io->is_blocked) {
+        io->is_blocked = 1;
+        ngx_queue_insert_tail(&net->blocked, &io->blocked);
+    }
+
+    return NGX_BUSY;
+}
+
+
+/*
+ * Reads until there is no more, the turn is over or something is full.  Not
+ * NGX_OK: the connection is to be freed.
+ */
+static ngx_int_t
+ngx_kafka_conn_read(ngx_kafka_conn_t *kc)
+{
+    size_t             total, direct, taken;
+    ssize_t            n;
+    ngx_event_t       *rev;
+    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
+    ngx_connection_t  *c = kc->connection;
+
+    if (io->state != NGX_KAFKA_CONN_OPEN) {
+        return NGX_OK;
+    }
+
+    rev = c->read;
+    total = 0;
+
+    if (ngx_kafka_conn_take_rest(kc) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_kafka_dispatch(kc);
+
+    while (io->state == NGX_KAFKA_CONN_OPEN && !io->closing && rev->ready
+           && ngx_kafka_conn_may_read(kc) == NGX_OK)
+    {
+        if (total >= NGX_KAFKA_READ_TURN) {
+            ngx_post_event(rev, &ngx_posted_next_events);
+            break;
+        }
+
+        c->log->action = "reading kafka request";
+
+        n = ngx_kafka_conn_recv(kc, &direct);
+
+        if (n == NGX_AGAIN) {
+            break;
+        }
+
+        if (n == NGX_ERROR) {
+            return NGX_ERROR;
+        }
+
+        if (n == 0) {
+            io->eof = 1;
+            ngx_kafka_conn_end(kc, "kafka client closed", NGX_STREAM_OK);
+            break;
+        }
+
+        total += n;
+        kc->session->received += n;
+        io->active = ngx_current_msec;
+
+        if (direct && ngx_kafka_conn_frame(kc) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        n -= direct;
+
+        if (n) {
+            if (ngx_kafka_conn_feed(kc, read_buffer, n, &taken) != NGX_OK) {
+                return NGX_ERROR;
+            }
+
+            if (taken < (size_t) n && io->state == NGX_KAFKA_CONN_OPEN
+                && ngx_kafka_conn_keep(kc, read_buffer + taken, n - taken)
+                   != NGX_OK)
+            {
+                return NGX_ERROR;
+            }
+        }
+
+        ngx_kafka_dispatch(kc);
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * One recv: into the worker's buffer, or for the most part into the frame that
+ * is half read, with what follows it going to the buffer.  *direct: bytes of
+ * the former kind, already counted in frame_got.
+ */
+static ssize_t
+ngx_kafka_conn_recv(ngx_kafka_conn_t *kc, size_t *direct)
+{
+    size_t             size, left;
+    u_char            *p;
+    ssize_t            n;
+    ngx_buf_t          bufs[2];
+    ngx_chain_t        chain[2];
+    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
+    ngx_connection_t  *c = kc->connection;
+
+    *direct = 0;
+
+    left = io->frame_len - io->frame_got;
+
+    if (io->frame == NULL || left < NGX_KAFKA_READ_SIZE / 4) {
+        return c->recv(c, read_buffer, NGX_KAFKA_READ_SIZE);
+    }
+
+    if (io->frame_got == io->frame_size) {
+        size = ngx_min(io->frame_len, io->frame_size * 4);
+
+        p = ngx_kafka_mem_grow(io->frame, io->frame_got, size,
+                               &io->frame_size);
+        if (p == NULL) {
+            return NGX_ERROR;
+        }
+
+        io->frame = p;
+    }
+
+    size = ngx_min(left, io->frame_size - io->frame_got);
+
+    if (size > NGX_KAFKA_READ_TURN) {
+        size = NGX_KAFKA_READ_TURN;
+    }
+
+    ngx_memzero(bufs, sizeof(bufs));
+
+    bufs[0].start = io->frame + io->frame_got;
+    bufs[0].pos = bufs[0].start;
+    bufs[0].last = bufs[0].start;
+    bufs[0].end = bufs[0].start + size;
+
+    chain[0].buf = &bufs[0];
+    chain[0].next = NULL;
+
+    if (size == left) {
+        bufs[1].start = read_buffer;
+        bufs[1].pos = read_buffer;
+        bufs[1].last = read_buffer;
+        bufs[1].end = read_buffer + NGX_KAFKA_READ_SIZE / 4;
+
+        chain[0].next = &chain[1];
+        chain[1].buf = &bufs[1];
+        chain[1].next = NULL;
+    }
+
+    n = c->recv_chain(c, chain, 0);
+
+    if (n > 0) {
+        *direct = ngx_min((size_t) n, size);
+        io->frame_got += *direct;
+        ngx_kafka_charge(kc->broker, *direct);
+    }
+
+    return n;
+}
+
+
+/* Takes what is in p, as far as there is room for requests. */
+static ngx_int_t
+ngx_kafka_conn_feed(ngx_kafka_conn_t *kc, u_char *p, size_t len, size_t *taken)
+{
+    u_char          *start, *last;
+    ngx_int_t        rc;
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
+
+    start = p;
+    last = p + len;
+
+    while (p < last) {
+
+        if (io->frame) {
+            rc = ngx_kafka_conn_fill(kc, &p, last);
+
+        } else if (ngx_kafka_conn_room(kc) == NGX_OK) {
+            rc = ngx_kafka_conn_begin(kc, &p, last);
+
+        } else {
+            break;
+        }
+
+        if (rc != NGX_OK) {
+            *taken = len;
+            return rc == NGX_DECLINED ? NGX_OK : rc;
+        }
+    }
+
+    *taken = p - start;
+
+    return NGX_OK;
+}
+
+
+/*
+ * Reads a frame's size; makes a request of a frame that is all there, or begins
+ * to collect it.  NGX_DECLINED: the connection ends.
+ */
+static ngx_int_t
+ngx_kafka_conn_begin(ngx_kafka_conn_t *kc, u_char **p, u_char *last)
+{
+    int32_t          size;
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
+
+    if (io->head_n == 0) {
+        io->frame_time = ngx_current_msec;
+        io->frame_got = 0;
+        io->frame_len = 0;
+        io->frame_mark = 0;
+    }
+
+    while (io->head_n < 4) {
+
+        if (*p == last) {
+            return NGX_OK;
+        }
+
+        io->head[io->head_n++] = *(*p)++;
+    }
+
+    size = (int32_t) ((uint32_t) io->head[0] << 24 | io->head[1] << 16
+                      | io->head[2] << 8 | io->head[3]);
+
+    if (size < 1 || (size_t) size > kc->conf->request_max) {
+        ngx_log_error(NGX_LOG_INFO, kc->connection->log, 0,
+                      "kafka client sent a request of %D bytes, at most %uz "
+                      "are taken", size, kc->conf->request_max);
+
+        ngx_kafka_conn_end(kc, "bad request size", NGX_STREAM_BAD_REQUEST);
+        return NGX_DECLINED;
+    }
+
+    io->head_n = 0;
+
+    if (last - *p >= size && size <= NGX_KAFKA_READ_SIZE / 4) {
+
+        if (ngx_kafka_request_create(kc, *p, size, NULL, 0) == NULL) {
+            return NGX_ERROR;
+        }
+
+        *p += size;
+
+        return NGX_OK;
+    }
+
+    io->frame = ngx_kafka_mem_get(ngx_min(size, NGX_KAFKA_FRAME_STEP),
+                                  &io->frame_size);
+    if (io->frame == NULL) {
+        return NGX_ERROR;
+    }
+
+    io->frame_len = size;
+
+    return NGX_OK;
+}
+
+
+/* Copies on into the frame that is half read. */
+static ngx_int_t
+ngx_kafka_conn_fill(ngx_kafka_conn_t *kc, u_char **p, u_char *last)
+{
+    size_t           n, size;
+    u_char          *q;
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
+
+    n = ngx_min((size_t) (last - *p), io->frame_len - io->frame_got);
+
+    if (io->frame_got + n > io->frame_size) {
+        size = ngx_min(io->frame_len, io->frame_size * 4);
+
+        q = ngx_kafka_mem_grow(io->frame, io->frame_got, size,
+                               &io->frame_size);
+        if (q == NULL) {
+            return NGX_ERROR;
+        }
+
+        io->frame = q;
+    }
+
+    ngx_memcpy(io->frame + io->frame_got, *p, n);
+    io->frame_got += n;
+    *p += n;
+
+    ngx_kafka_charge(kc->broker, n);
+
+    return ngx_kafka_conn_frame(kc);
+}
+
+
+/* The half read frame has grown: a request of it when it is whole. */
+static ngx_int_t
+ngx_kafka_conn_frame(ngx_kafka_conn_t *kc)
+{
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
+
+    if (io->frame_got < io->frame_len) {
+
+        if (io->frame_got - io->frame_mark >= NGX_KAFKA_FRAME_PACE) {
+            io->frame_mark = io->frame_got;
+            io->frame_time = ngx_current_msec;
+        }
+
+        return NGX_OK;
+    }
+
+    if (ngx_kafka_request_create(kc, io->frame, io->frame_len, io->frame,
+                                 io->frame_size)
+        == NULL)
+    {
+        return NGX_ERROR;
+    }
+
+    /* the request counts its bytes itself */
+
+    ngx_kafka_uncharge(kc->broker, io->frame_len);
+
+    io->frame = NULL;
+    io->frame_got = 0;
+    io->frame_len = 0;
+
+    ngx_kafka_conn_not_grower(kc);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_kafka_conn_keep(ngx_kafka_conn_t *kc, u_char *p, size_t len)
+{
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
+
+    io->rest = ngx_kafka_mem_get(len, &io->rest_size);
+
+    if (io->rest == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_memcpy(io->rest, p, len);
+    io->rest_pos = 0;
+    io->rest_len = len;
+
+    ngx_kafka_charge(kc->broker, len);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_kafka_conn_take_rest(ngx_kafka_conn_t *kc)
+{
+    size_t           taken;
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
+
+    if (io->rest == NULL) {
+        return NGX_OK;
+    }
+
+    if (ngx_kafka_conn_feed(kc, io->rest + io->rest_pos,
+                            io->rest_len - io->rest_pos, &taken)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (io->rest == NULL) {             /* dropped: the connection ends */
+        return NGX_OK;
+    }
+
+    io->rest_pos += taken;
+
+    if (io->rest_pos == io->rest_len) {
+        ngx_kafka_conn_drop_rest(kc);
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_kafka_conn_drop_rest(ngx_kafka_conn_t *kc)
+{
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
+
+    if (io->rest) {
+        ngx_kafka_mem_put(io->rest, io->rest_size);
+        ngx_kafka_uncharge(kc->broker, io->rest_len);
+        io->rest = NULL;
+    }
+}
+
+
+static void
+ngx_kafka_conn_drop_frame(ngx_kafka_conn_t *kc)
+{
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
+
+    if (io->frame) {
+        ngx_kafka_mem_put(io->frame, io->frame_size);
+        ngx_kafka_uncharge(kc->broker, io->frame_got);
+        io->frame = NULL;
+    }
+
+    io->head_n = 0;
+
+    ngx_kafka_conn_not_grower(kc);
+}
+
+
+/* --- the end ------------------------------------------------------------- */
+
+void
+ngx_kafka_conn_write(ngx_kafka_conn_t *kc)
+{
+    ngx_post_event(&ngx_kafka_link(kc)->work, &ngx_posted_events);
+}
+
+
+void
+ngx_kafka_conn_close(ngx_kafka_conn_t *kc, const char *why)
+{
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
+
+    io->closing = 1;
+    io->why = why;
+
+    ngx_post_event(&io->work, &ngx_posted_events);
+}
+
+
+void
+ngx_kafka_conn_end(ngx_kafka_conn_t *kc, const char *why, ngx_uint_t status)
+{
+    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
+    ngx_connection_t  *c = kc->connection;
+
+    if (io->state >= NGX_KAFKA_CONN_DRAIN) {
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_INFO, c->log, 0, "%s, closing kafka connection",
+                  why);
+
+    if (io->state == NGX_KAFKA_CONN_WAIT) {
+        ngx_kafka_watch_del(&io->watch);
+        ngx_kafka_conn_drop_rest(kc);
+    }
+
+    io->state = NGX_KAFKA_CONN_DRAIN;
+    io->why = why;
+    io->status = status;
+
+    c->idle = 0;
+    c->log->action = "draining kafka connection";
+
+    if (io->is_blocked) {
+        io->is_blocked = 0;
+        ngx_queue_remove(&io->blocked);
+    }
+
+    /* what follows a bad frame means nothing */
+
+    if (status != NGX_STREAM_OK) {
+        ngx_kafka_conn_drop_rest(kc);
+    }
+
+    if (io->rest == NULL) {
+        ngx_kafka_conn_drop_frame(kc);
+    }
+
+    ngx_add_timer(c->read, kc->broker->drain_timeout);
+
+    ngx_post_event(&io->work, &ngx_posted_events);
+}
+
+
+void
+ngx_kafka_conns_drain(ngx_kafka_broker_t *b)
+{
+    ngx_queue_t       *q;
+    ngx_kafka_conn_t  *kc;
+
+    for (q = ngx_queue_head(&b->conns);
+         q != ngx_queue_sentinel(&b->conns);
+         q = ngx_queue_next(q))
+    {
+        kc = ngx_queue_data(q, ngx_kafka_conn_t, queue);
+
+        ngx_kafka_conn_end(kc, "the worker is exiting", NGX_STREAM_OK);
+    }
+}
+
+
+static void
+ngx_kafka_conn_linger(ngx_kafka_conn_t *kc)
+{
+    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
+    ngx_connection_t  *c = kc->connection;
+
+    if (io->eof) {
+        ngx_kafka_conn_free(kc);
+        return;
+    }
+
+    ngx_kafka_conn_drop_frame(kc);
+
+    io->state = NGX_KAFKA_CONN_LINGER;
+    c->log->action = "closing kafka connection";
+
+    if (c->write->timer_set) {
+        ngx_del_timer(c->write);
+    }
+
+    ngx_add_timer(c->read, NGX_KAFKA_LINGER);
+
+#if (NGX_STREAM_SSL)
+    if (c->ssl) {
+        c->ssl->shutdown_without_free = 1;
+        c->ssl->no_wait_shutdown = 1;
+
+        if (ngx_ssl_shutdown(c) == NGX_AGAIN) {
+            c->ssl->handler = ngx_kafka_conn_ssl_shut;
+            return;
+        }
+    }
+#endif
+
+    (void) ngx_shutdown_socket(c->fd, NGX_WRITE_SHUTDOWN);
+
+    ngx_kafka_conn_discard(kc);
+}
+
+
+#if (NGX_STREAM_SSL)
+
+static void
+ngx_kafka_conn_ssl_shut(ngx_connection_t *c)
+{
+    ngx_kafka_conn_t      *kc;
+    ngx_stream_session_t  *s = c->data;
+
+    kc = ngx_stream_get_module_ctx(s, ngx_stream_kafka_module);
+
+    c->read->handler = ngx_kafka_conn_read_handler;
+    c->write->handler = ngx_kafka_conn_write_handler;
+
+    (void) ngx_shutdown_socket(c->fd, NGX_WRITE_SHUTDOWN);
+
+    ngx_kafka_conn_discard(kc);
+}
+
+#endif
+
+
+/* Closing with unread input would reset the connection, and with it answers
+ * that the client has not read yet. */
+static void
+ngx_kafka_conn_discard(ngx_kafka_conn_t *kc)
+{
+    size_t             total;
+    ssize_t            n;
+    ngx_connection_t  *c = kc->connection;
+
+    total = 0;
+
+    while (c->read->ready) {
+
+        n = ngx_recv(c, read_buffer, NGX_KAFKA_READ_SIZE);
+
+        if (n == NGX_AGAIN) {
+            break;
+        }
+
+        if (n == NGX_ERROR || n == 0) {
+            ngx_kafka_conn_free(kc);
+            return;
+        }
+
+        total += n;
+
+        if (total >= NGX_KAFKA_READ_TURN) {
+            ngx_post_event(c->read, &ngx_posted_next_events);
+            return;
+        }
+    }
+
+    if (ngx_handle_read_event(c->read, 0) != NGX_OK) {
+        ngx_kafka_conn_free(kc);
+    }
+}
+
+
+static void
+ngx_kafka_conn_free(ngx_kafka_conn_t *kc)
+{
+    ngx_queue_t          *q;
+    ngx_kafka_link_t       *io = ngx_kafka_link(kc);
+    ngx_connection_t     *c = kc->connection;
+    ngx_kafka_broker_t   *b = kc->broker;
+    ngx_kafka_request_t  *r;
+
+    c->log->action = "closing kafka connection";
+    c->idle = 0;
+
+    if (io->state == NGX_KAFKA_CONN_WAIT) {
+        ngx_kafka_watch_del(&io->watch);
+    }
+
+    while (!ngx_queue_empty(&kc->requests)) {
+        q = ngx_queue_head(&kc->requests);
+        r = ngx_queue_data(q, ngx_kafka_request_t, queue);
+
+        ngx_kafka_request_abandon(r);
+    }
+
+    if (io->is_blocked) {
+        io->is_blocked = 0;
+        ngx_queue_remove(&io->blocked);
+    }
+
+    ngx_kafka_output_free(kc);
+    ngx_kafka_conn_drop_rest(kc);
+    ngx_kafka_conn_drop_frame(kc);
+
+    if (io->work.posted) {
+        ngx_delete_posted_event(&io->work);
+    }
+
+    ngx_queue_remove(&kc->queue);
+    b->conns_n--;
+
+#if (NGX_STREAM_SSL)
+    if (c->ssl) {
+        c->ssl->no_wait_shutdown = 1;
+    }
+#endif
+
+    ngx_kafka_finalize(kc, io->status);
+
+    if (ngx_exiting) {
+        ngx_kafka_broker_check_idle(b);
+    }
+}
