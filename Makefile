@@ -69,9 +69,9 @@ export TEST_NGINX_SAN    := $(SAN)
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
-.PHONY: all help lib module gen run start stop check unit wire life client \
-        lint asan asan-check clang fuzz fuzz-replay sim soak bench fmt clean \
-        tests deps-run deps-check deps-clients check-schema
+.PHONY: all help lib module gen run start stop check unit wire life power \
+        client lint asan asan-check clang fuzz fuzz-replay sim soak bench fmt clean \
+        tests list-tests deps-run deps-check deps-clients check-schema
 .SECONDARY:
 
 
@@ -168,6 +168,12 @@ define run-tests
 	@$(if $(strip $(2)),$(PROVE) $(1) $(2),echo "no tests for $@ yet")
 endef
 
+# Every test that some target above or below runs, for t/lint/tests.t.
+list-tests:
+	@printf '%s\n' $(patsubst $(B)/%,%,$(UNIT) $(FUZZ) $(SIM)) \
+	    $(foreach d,lint power wire life client soak, \
+	        $(wildcard t/$(d)/*.t))
+
 tests: $(UNIT) $(FUZZ) $(SIM) $(SHIMS)
 
 unit: deps-check $(UNIT)  ## tests of codec, log and coordinator
@@ -178,6 +184,9 @@ wire: deps-check module   ## requests by hand against nginx
 
 life: deps-check module $(SHIMS) ## reload, upgrade, stop, kill, full disk
 	$(call run-tests,-j$(J),$(wildcard t/life/*.t))
+
+power: deps-check         ## the power-cut tools
+	$(call run-tests,-j$(J),$(wildcard t/power/*.t))
 
 client: deps-check module ## the ecosystem's clients against nginx
 	$(call run-tests,,$(wildcard t/client/*.t))
@@ -194,7 +203,7 @@ check: deps-check all tests ## everything; CI runs this
 	$(MAKE) B=$(B)-clang CC=clang OPT='-O1 -g' lib tests
 	$(MAKE) B=$(B)-asan SAN=address,undefined OPT='-O1 -g' asan-check
 	@$(PROVE) -j$(J) --directives $(UNIT) $(FUZZ) $(SIM) \
-	    $(foreach d,lint wire life client,$(sort $(wildcard t/$(d)/*.t)))
+	    $(foreach d,lint power wire life client,$(sort $(wildcard t/$(d)/*.t)))
 
 asan:                     ## unit and wire tests with ASan and UBSan
 	$(MAKE) B=$(B)-asan SAN=address,undefined OPT='-O1 -g' ASAN_T=all \

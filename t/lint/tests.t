@@ -1,0 +1,40 @@
+#!/usr/bin/env perl
+
+# Every test is one that make runs, and every documented make target exists.
+
+use strict;
+use warnings;
+
+use FindBin;
+use Test::More;
+
+chdir "$FindBin::Bin/../..";
+
+my @run = split ' ', qx(make -s --no-print-directory list-tests);
+my %run = map { $_ => 1 } @run;
+ok(@run, 'make lists tests');
+
+my @here = split /\n/, qx(find t -name '*.t' -not -path 't/client/*/*');
+push @here, map { s/\.c$/.t/r } glob('t/unit/*.c'), glob('t/fuzz/fuzz_*.c'),
+    glob('t/sim/*_test.c');
+
+is(join(' ', grep !$run{$_}, sort @here), '', 'no test is left out');
+
+my $readme = '';
+for my $file ('README.md', 'docs/HACKING.md', 't/README') {
+    next unless open my $f, '<', $file;
+    local $/;
+    $readme .= <$f>;
+}
+
+open my $m, '<', 'Makefile' or die;
+my %target = map { $_ => 1 } map /^([a-z][a-z-]*):/, <$m>;
+my %named = map { $_ => 1 } $readme =~ /`make ([a-z][a-z-]+)/g;
+
+is(join(' ', grep !$target{$_}, sort keys %named), '',
+    'the make targets that the docs name exist');
+
+is(join(' ', grep !-x, glob('tools/*'), '.ci/run'), '',
+    'scripts are executable');
+
+done_testing();
