@@ -1,7 +1,10 @@
 package Soak;
 
-# For the soak and power-cut tests: builds their tools, starts and ends one
+# For the soak and power-cut tests: builds their tools, makes chances, and
 # nginx, talks to the load program.
+#
+#     my $load = Soak->load(port => $port, seed => 1);
+#     $load->tell('setup'); ...  is($load->tell('check'), 'ok');
 
 use warnings;
 use strict;
@@ -10,8 +13,9 @@ use Exporter qw/ import /;
 use Cwd qw/ abs_path /;
 use File::Basename qw/ dirname /;
 use File::Temp;
+use IPC::Open2;
 
-our @EXPORT_OK = qw/ tools scratch slurp top /;
+our @EXPORT_OK = qw/ tools scratch slurp top dice /;
 
 my $top = abs_path(dirname(__FILE__) . '/../..');
 
@@ -23,8 +27,7 @@ sub top { $top }
 
 sub tools {
 	my @names = @_;
-	my $b = $ENV{B} || "$top/build";
-	$b = "$top/$b" unless $b =~ m!^/!;
+	my $b = $ENV{TEST_BUILD} || "$top/build";
 
 	system('make', '-s', '-C', $top, '-f', 't/soak/tools.mk', "B=$b",
 		map { "$b/t/soak/$_" } @names) == 0
@@ -58,6 +61,100 @@ sub slurp {
 	my $s = <$fh>;
 
 	return defined $s ? $s : '';
+}
+
+# A chance that depends on the seed only: a number below n.
+
+my $state = 1;
+
+sub dice {
+	my ($n, $seed) = @_;
+
+	$state = ($seed * 2654435761 + 12345) % 2**32 if defined $seed;
+	$state = ($state * 1103515245 + 12345) % 2**31;
+
+	return $n ? int($state / 65536) % $n : 0;
+}
+
+###############################################################################
+
+# The load program.
+
+sub load {
+	my ($class, %o) = @_;
+
+	my $self = bless { faults => [], stalls => [] }, $class;
+	my $dir = tools('load');
+
+	$self->{pid} = open2($self->{out}, $self->{in}, "$dir/load", $o{port},
+		$o{seed}, $o{rate} || 50);
+	$self->{in}->autoflush(1);
+
+	return $self;
+}
+
+# One command; its answer without the "= ".
+
+sub tell {
+	my ($self, $command) = @_;
+
+	local $SIG{PIPE} = 'IGNORE';
+	$self->{in}->print("$command\n");
+
+	my $out = $self->{out};
+
+	while (my $line = <$out>) {
+		chomp $line;
+		return $1 if $line =~ /^= (.*)/;
+		push @{ $self->{faults} }, $1 if $line =~ /^FAULT (.*)/;
+		push @{ $self->{stalls} }, $1 if $line =~ /^STALL (.*)/;
+	}
+
+	push @{ $self->{faults} }, 'the load program ended';
+
+	return 'dead';
+}
+
+# Faults since the last call.
+
+sub faults {
+	my ($self) = @_;
+	my @faults = @{ $self->{faults} };
+
+	$self->{faults} = [];
+
+	return @faults;
+}
+
+sub stalls { @{ $_[0]{stalls} } }
+
+sub stats {
+	my ($self) = @_;
+
+	return { $self->tell('stats') =~ /(\w+)=(\d+)/g };
+}
+
+sub quit {
+	my ($self) = @_;
+
+	$self->{pid} or return;
+	local ($?, $SIG{PIPE}) = (0, 'IGNORE');
+	$self->{in}->print("quit\n");
+	close $self->{in};
+	my $out = $self->{out};
+	1 while <$out>;
+	waitpid $self->{pid}, 0;
+	$self->{pid} = 0;
+}
+
+sub DESTROY {
+	my ($self) = @_;
+
+	local ($?, $@, $!);
+	if ($self->{pid}) {
+		kill 'KILL', $self->{pid};
+		waitpid $self->{pid}, 0;
+	}
 }
 
 1;
