@@ -21,24 +21,24 @@ use Test::KafkaNginx;
 my $record_mib = 4096;
 
 sub new {
-	my ($class, %o) = @_;
+    my ($class, %o) = @_;
 
-	my $self = bless {
-		bin => tools(qw/ rebuild powercut.so /), cuts => 0, lost_bytes => 0,
-		lost_names => 0, torn => 0, differences => [], broken => 0, %o,
-	}, $class;
+    my $self = bless {
+        bin => tools(qw/ rebuild powercut.so /), cuts => 0, lost_bytes => 0,
+        lost_names => 0, torn => 0, differences => [], broken => 0, %o,
+    }, $class;
 
-	# The record has all that was written, and a run syncs nothing for real.
-	local $ENV{TMPDIR} = '/dev/shm' if -d '/dev/shm' && -w _;
+    # The record has all that was written, and a run syncs nothing for real.
+    local $ENV{TMPDIR} = '/dev/shm' if -d '/dev/shm' && -w _;
 
-	$self->{t} = Test::KafkaNginx->new(workers => $o{workers} || 3,
-		config => $o{config} || {}, preload => ["$self->{bin}/powercut.so"]);
-	$self->{data} = $self->{t}->data;
+    $self->{t} = Test::KafkaNginx->new(workers => $o{workers} || 3,
+        config => $o{config} || {}, preload => ["$self->{bin}/powercut.so"]);
+    $self->{data} = $self->{t}->data;
 
-	mkdir $self->{data} or die;
-	$self->own;
+    mkdir $self->{data} or die;
+    $self->own;
 
-	return $self;
+    return $self;
 }
 
 sub t { $_[0]{t} }
@@ -47,84 +47,84 @@ sub port { $_[0]{t}->port }
 # Workers run under their own user.
 
 sub own {
-	my ($self) = @_;
+    my ($self) = @_;
 
-	$> == 0 and system('chown', '-R', 'www-data', $self->{data});
+    $> == 0 and system('chown', '-R', 'www-data', $self->{data});
 }
 
 sub rebuild {
-	my ($self, @args) = @_;
+    my ($self, @args) = @_;
 
-	open my $out, '-|', "$self->{bin}/rebuild", @args or die;
-	local $/;
-	my $text = <$out> // '';
-	close $out;
-	$self->{rc} = $? >> 8;
+    open my $out, '-|', "$self->{bin}/rebuild", @args or die;
+    local $/;
+    my $text = <$out> // '';
+    close $out;
+    $self->{rc} = $? >> 8;
 
-	return $text;
+    return $text;
 }
 
 # A new record, and nginx on the directory as it is.
 
 sub start {
-	my ($self, %o) = @_;
-	my $dir = $self->{t}->dir;
+    my ($self, %o) = @_;
+    my $dir = $self->{t}->dir;
 
-	@$self{qw/ log base /} = ("$dir/record", "$dir/base");
-	remove_tree($self->{base});
-	unlink $self->{log};
-	$self->rebuild('init', $self->{data}, $self->{log}, $self->{base},
-		$record_mib);
-	die "no record\n" if $self->{rc};
+    @$self{qw/ log base /} = ("$dir/record", "$dir/base");
+    remove_tree($self->{base});
+    unlink $self->{log};
+    $self->rebuild('init', $self->{data}, $self->{log}, $self->{base},
+        $record_mib);
+    die "no record\n" if $self->{rc};
 
-	local %ENV = (%ENV, POWERCUT_ROOT => $self->{data},
-		POWERCUT_LOG => $self->{log}, POWERCUT_NOSYNC => 1,
-		POWERCUT_DELAY_US => $self->{delay} // 3000);
-	$ENV{POWERCUT_BREAK} = $self->{break} if $self->{break};
+    local %ENV = (%ENV, POWERCUT_ROOT => $self->{data},
+        POWERCUT_LOG => $self->{log}, POWERCUT_NOSYNC => 1,
+        POWERCUT_DELAY_US => $self->{delay} // 3000);
+    $ENV{POWERCUT_BREAK} = $self->{break} if $self->{break};
 
-	$self->{t}->run(%o);
+    $self->{t}->run(%o);
 }
 
 # The power goes: all processes die at once, then the disk is what it is.
 
 sub cut {
-	my ($self, $mode, $seed, %o) = @_;
+    my ($self, $mode, $seed, %o) = @_;
 
-	$o{quit} ? $self->{t}->quit : $self->{t}->kill_all;
+    $o{quit} ? $self->{t}->quit : $self->{t}->kill_all;
 
-	# What was recorded must be what was done, or the rest proves nothing.
-	my $text = $self->rebuild('check', $self->{log}, $self->{base},
-		$self->{data});
-	push @{ $self->{differences} }, $text if $self->{rc};
+    # What was recorded must be what was done, or the rest proves nothing.
+    my $text = $self->rebuild('check', $self->{log}, $self->{base},
+        $self->{data});
+    push @{ $self->{differences} }, $text if $self->{rc};
 
-	my ($broken) = $self->rebuild('broken', $self->{log}) =~ /broken=(\d+)/;
-	$self->{broken} += $broken;
+    my ($broken) = $self->rebuild('broken', $self->{log}) =~ /broken=(\d+)/;
+    $self->{broken} += $broken;
 
-	my $out = $self->{t}->dir . '/after';
-	remove_tree($out);
-	$text = $self->rebuild('make', $self->{log}, $self->{base}, $out, $mode,
-		$seed);
-	die "no disk after the cut: $text\n" if $self->{rc};
+    my $out = $self->{t}->dir . '/after';
+    remove_tree($out);
+    $text = $self->rebuild('make', $self->{log}, $self->{base}, $out, $mode,
+        $seed);
+    die "no disk after the cut: $text\n" if $self->{rc};
 
-	my %lost = $text =~ /(\w+)=(\d+)/g;
-	$self->{$_} += $lost{$_} for qw/ lost_bytes lost_names torn /;
-	$self->{cuts}++;
+    my %lost = $text =~ /(\w+)=(\d+)/g;
+    $self->{$_} += $lost{$_} for qw/ lost_bytes lost_names torn /;
+    $self->{cuts}++;
 
-	if ($ENV{TEST_LEAVE}) {
-		my $kept = $self->{t}->dir . "/cut$self->{cuts}";
-		rename $self->{data}, "$kept-before";
-		rename $self->{log}, "$kept-record";
-		rename $self->{base}, "$kept-base";
-		system('cp', '-a', $out, "$kept-after");
+    if ($ENV{TEST_LEAVE}) {
+        my $kept = $self->{t}->dir . "/cut$self->{cuts}";
+        rename $self->{data}, "$kept-before";
+        rename $self->{log}, "$kept-record";
+        rename $self->{base}, "$kept-base";
+        system('cp', '-a', $out, "$kept-after");
 
-	} else {
-		remove_tree($self->{data});
-	}
+    } else {
+        remove_tree($self->{data});
+    }
 
-	rename $out, $self->{data} or die "rename: $!";
-	$self->own;
+    rename $out, $self->{data} or die "rename: $!";
+    $self->own;
 
-	return \%lost;
+    return \%lost;
 }
 
 1;

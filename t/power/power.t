@@ -35,37 +35,37 @@ is($load->tell('setup'), 'ok', 'topics are made');
 my ($bad, $longest) = (0, 0);
 
 for my $n (1 .. $cuts) {
-	my $mode = (qw/ strict random random strict random keep /)[dice(6)];
-	my $quit = dice(6) == 0;
-	my $ms = dice(4) == 0 ? 20 + dice(250) : 500 + dice(1500);
+    my $mode = (qw/ strict random random strict random keep /)[dice(6)];
+    my $quit = dice(6) == 0;
+    my $ms = dice(4) == 0 ? 20 + dice(250) : 500 + dice(1500);
 
-	$load->tell('rotate') if $n > 1 && dice(5) == 0;
-	$load->tell('go');
-	sleep $ms / 1000;
+    $load->tell('rotate') if $n > 1 && dice(5) == 0;
+    $load->tell('go');
+    sleep $ms / 1000;
 
-	my $lost = $p->cut($mode, $seed * 1000 + $n, quit => $quit);
-	$load->tell('pause');
+    my $lost = $p->cut($mode, $seed * 1000 + $n, quit => $quit);
+    $load->tell('pause');
 
-	# Sometimes it goes again while the broker is coming up.
+    # Sometimes it goes again while the broker is coming up.
 
-	if (dice(4) == 0) {
-		$p->start(ready => 0);
-		sleep dice(150) / 1000;
-		$p->cut((qw/ strict random /)[dice(2)], $seed * 2000 + $n);
-	}
+    if (dice(4) == 0) {
+        $p->start(ready => 0);
+        sleep dice(150) / 1000;
+        $p->cut((qw/ strict random /)[dice(2)], $seed * 2000 + $n);
+    }
 
-	my $began = time;
-	$p->start;
-	my $took = time - $began;
-	$longest = $took if $took > $longest;
+    my $began = time;
+    $p->start;
+    my $took = time - $began;
+    $longest = $took if $took > $longest;
 
-	my $label = "cut $n ($mode" . ($quit ? ' after a stop' : '')
-		. ", $ms ms): $lost->{lost_bytes} bytes, $lost->{lost_names} names lost";
+    my $label = "cut $n ($mode" . ($quit ? ' after a stop' : '')
+        . ", $ms ms): $lost->{lost_bytes} bytes, $lost->{lost_names} names lost";
 
-	next if ok($load->tell('check') eq 'ok', $label);
+    next if ok($load->tell('check') eq 'ok', $label);
 
-	diag("  $_") for $load->faults;
-	last if ++$bad == 3;
+    diag("  $_") for $load->faults;
+    last if ++$bad == 3;
 }
 
 $load->tell('go');
@@ -79,7 +79,7 @@ $load->quit;
 is(join("\n", $load->faults), '', 'no promise was broken');
 is(join("\n", $load->stalls), '', 'no request was forgotten');
 cmp_ok($stats->{acked}, '>', 100 * ($cuts > 9 ? $cuts / 9 : 1),
-	'there was something to lose');
+    'there was something to lose');
 cmp_ok($stats->{retries}, '>', 0, 'batches were sent again');
 cmp_ok($stats->{deleted}, '>', 0, 'topics were deleted');
 cmp_ok($p->{lost_bytes}, '>', 0, 'unsynced bytes were lost');
@@ -88,6 +88,6 @@ is(join("\n", @{ $p->{differences} }), '', 'the records were complete');
 
 diag(join ' ', map { "$_=$stats->{$_}" } sort keys %$stats);
 diag("lost: $p->{lost_bytes} bytes, $p->{lost_names} names, $p->{torn} torn "
-	. 'writes; longest start: ' . int($longest * 1000) . ' ms');
+    . 'writes; longest start: ' . int($longest * 1000) . ' ms');
 
 $p->t->done;

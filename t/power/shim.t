@@ -21,50 +21,50 @@ my ($root, $log, $base);
 # Runs fsops on a directory made by @$before, recording only @$ops.
 
 sub record {
-	my ($before, $ops, %env) = @_;
+    my ($before, $ops, %env) = @_;
 
-	$run++;
-	($root, $log, $base) = ("$tmp/root$run", "$tmp/log$run", "$tmp/base$run");
-	make_path($root);
+    $run++;
+    ($root, $log, $base) = ("$tmp/root$run", "$tmp/log$run", "$tmp/base$run");
+    make_path($root);
 
-	system("cd $root && $bin/fsops @$before") == 0 or die if @$before;
-	system($bin . "/rebuild", 'init', $root, $log, $base, 64) == 0 or die;
+    system("cd $root && $bin/fsops @$before") == 0 or die if @$before;
+    system($bin . "/rebuild", 'init', $root, $log, $base, 64) == 0 or die;
 
-	local %ENV = (%ENV, POWERCUT_ROOT => $root, POWERCUT_LOG => $log,
-		POWERCUT_NOSYNC => 1, LD_PRELOAD => "$bin/powercut.so", %env);
+    local %ENV = (%ENV, POWERCUT_ROOT => $root, POWERCUT_LOG => $log,
+        POWERCUT_NOSYNC => 1, LD_PRELOAD => "$bin/powercut.so", %env);
 
-	system('sh', '-c', "cd $root && exec $bin/fsops @$ops");
+    system('sh', '-c', "cd $root && exec $bin/fsops @$ops");
 }
 
 sub rebuilt {
-	my ($mode, $seed) = @_;
-	my $out = "$tmp/out";
+    my ($mode, $seed) = @_;
+    my $out = "$tmp/out";
 
-	remove_tree($out);
-	system("$bin/rebuild make $log $base $out $mode $seed >$tmp/made") == 0
-		or die "rebuild make failed";
-	return $out;
+    remove_tree($out);
+    system("$bin/rebuild make $log $base $out $mode $seed >$tmp/made") == 0
+        or die "rebuild make failed";
+    return $out;
 }
 
 # What a file is in each of 60 random cuts, counted.
 
 sub outcomes {
-	my ($file) = @_;
-	my %seen;
+    my ($file) = @_;
+    my %seen;
 
-	for my $seed (1 .. 60) {
-		my $out = rebuilt('random', $seed);
-		$seen{-e "$out/$file" ? slurp("$out/$file") : 'absent'}++;
-	}
+    for my $seed (1 .. 60) {
+        my $out = rebuilt('random', $seed);
+        $seen{-e "$out/$file" ? slurp("$out/$file") : 'absent'}++;
+    }
 
-	return \%seen;
+    return \%seen;
 }
 
 sub adds_up {
-	my ($label) = @_;
+    my ($label) = @_;
 
-	is(system("$bin/rebuild check $log $base $root >$tmp/check"), 0,
-		"the record adds up: $label") or diag(slurp("$tmp/check"));
+    is(system("$bin/rebuild check $log $base $root >$tmp/check"), 0,
+        "the record adds up: $label") or diag(slurp("$tmp/check"));
 }
 
 ###############################################################################
@@ -88,7 +88,7 @@ ok((grep { /^one.*\0$/ } keys %$seen), 'random: or be zeros');
 # torn by sectors
 
 record([qw/ create a write a x sync a /],
-	[qw/ fill a 0 4096 B /]);
+    [qw/ fill a 0 4096 B /]);
 $seen = outcomes('a');
 ok((grep { /(?:B{512})(?:\0{512}|$)/ } keys %$seen), 'a write is torn');
 ok((grep { /\0B{512}/ } keys %$seen), 'a later sector without an earlier');
@@ -132,8 +132,8 @@ ok($seen->{''}, 'a rename without a sync of the file: it may be empty');
 record([], [qw/ create a create b create c /]);
 my %prefix;
 for my $seed (1 .. 40) {
-	$out = rebuilt('random', $seed);
-	$prefix{join('', map { s/.*\///r } sort glob("$out/*"))}++;
+    $out = rebuilt('random', $seed);
+    $prefix{join('', map { s/.*\///r } sort glob("$out/*"))}++;
 }
 is_deeply([sort keys %prefix], ['', 'a', 'ab', 'abc'], 'prefixes only');
 
@@ -148,7 +148,7 @@ adds_up('directory renamed');
 is(slurp(rebuilt('strict', 1) . '/e/a'), 'one', 'content moves along');
 
 record([qw/ create a write a 123456 /],
-	[qw/ trunc a 3 sync a pwrite a 3 xyz /]);
+    [qw/ trunc a 3 sync a pwrite a 3 xyz /]);
 adds_up('truncate');
 is(slurp(rebuilt('strict', 1) . '/a'), '123', 'truncated, then written');
 
@@ -163,7 +163,7 @@ ok($seen->{'A' x 10} && $seen->{'B' x 10}, 'overwritten: either version');
 record([qw/ create a /], [qw/ many a 4 /]);
 adds_up('four processes');
 is(slurp(rebuilt('strict', 1) . '/a'), slurp("$root/a"),
-	'each had synced its last line');
+    'each had synced its last line');
 
 # a process that dies inside leaves a record that can be used
 
@@ -174,30 +174,30 @@ is(slurp(rebuilt('strict', 1) . '/a'), 'one', 'killed: synced bytes are there');
 # each way to leave a sync out is noticed
 
 my @right = qw/ mkdir d sync . create d\/0.log write d\/0.log one sync d
-	dsync d\/0.log create d\/1.log sync d dsync d\/0.log create d\/snap.tmp
-	write d\/snap.tmp snap sync d\/snap.tmp rename d\/snap.tmp d\/1.snapshot
-	sync d /;
+    dsync d\/0.log create d\/1.log sync d dsync d\/0.log create d\/snap.tmp
+    write d\/snap.tmp snap sync d\/snap.tmp rename d\/snap.tmp d\/1.snapshot
+    sync d /;
 
 record([], \@right);
 $out = rebuilt('strict', 1);
 is(join('', map { slurp("$out/d/$_") } qw/ 0.log 1.log 1.snapshot /),
-	'onesnap', 'all is synced');
+    'onesnap', 'all is synced');
 
 for my $case (
-	['*.log', '0.log'], ['d/*.log', '0.log'], ['./', ''], ['d/', '0.log'],
-	['*.tmp', '1.snapshot'], ['x,*.tmp', '1.snapshot'])
+    ['*.log', '0.log'], ['d/*.log', '0.log'], ['./', ''], ['d/', '0.log'],
+    ['*.tmp', '1.snapshot'], ['x,*.tmp', '1.snapshot'])
 {
-	my ($glob, $file) = @$case;
+    my ($glob, $file) = @$case;
 
-	record([], \@right, POWERCUT_BREAK => $glob);
-	$out = rebuilt('strict', 1);
-	my $got = -f "$out/d/$file" ? slurp("$out/d/$file") : undef;
-	ok(!$got, "left out: $glob");
-	like(`$bin/rebuild broken $log`, qr/broken=[1-9]/, 'and counted');
+    record([], \@right, POWERCUT_BREAK => $glob);
+    $out = rebuilt('strict', 1);
+    my $got = -f "$out/d/$file" ? slurp("$out/d/$file") : undef;
+    ok(!$got, "left out: $glob");
+    like(`$bin/rebuild broken $log`, qr/broken=[1-9]/, 'and counted');
 }
 
 record([], [qw/ create 0.log create 1.log sync . write 0.log one dsync 0.log
-	write 1.log two dsync 1.log /], POWERCUT_BREAK => 'rolled');
+    write 1.log two dsync 1.log /], POWERCUT_BREAK => 'rolled');
 $out = rebuilt('strict', 1);
 is(slurp("$out/0.log"), '', 'left out: a segment that is not the last');
 is(slurp("$out/1.log"), 'two', 'the last one is still synced');
@@ -207,10 +207,10 @@ is(slurp("$out/1.log"), 'two', 'the last one is still synced');
 record([qw/ create a /], [qw/ write a one /]);
 system("$bin/rebuild fail $log a");
 {
-	local %ENV = (%ENV, POWERCUT_ROOT => $root, POWERCUT_LOG => $log,
-		LD_PRELOAD => "$bin/powercut.so");
-	isnt(system("cd $root && $bin/fsops dsync a 2>$tmp/err"), 0,
-		'a sync fails on demand');
+    local %ENV = (%ENV, POWERCUT_ROOT => $root, POWERCUT_LOG => $log,
+        LD_PRELOAD => "$bin/powercut.so");
+    isnt(system("cd $root && $bin/fsops dsync a 2>$tmp/err"), 0,
+        'a sync fails on demand');
 }
 like(slurp("$tmp/err"), qr!Input/output error!, 'with EIO');
 is(slurp(rebuilt('strict', 1) . '/a'), '', 'and vouches for nothing');
@@ -220,6 +220,6 @@ is(slurp(rebuilt('strict', 1) . '/a'), '', 'and vouches for nothing');
 record([], [qw/ create a /]);
 system("echo unseen >$root/b; echo unseen >$root/c; echo unseen >>$root/a");
 isnt(system("$bin/rebuild check $log $base $root >$tmp/check"), 0,
-	'changes behind its back are found');
+    'changes behind its back are found');
 
 done_testing();

@@ -22,7 +22,7 @@ my $seconds = $ENV{MINUTES} ? $ENV{MINUTES} * 60 : 40;
 
 my $t = Test::KafkaNginx->new(workers => 4)->run;
 my $load = Soak->load(port => $t->port, seed => $seed,
-	rate => $seconds > 100 ? 20 : 50);
+    rate => $seconds > 100 ? 20 : 50);
 
 diag("seed $seed, $seconds seconds");
 dice(0, $seed);
@@ -35,32 +35,32 @@ my %did;
 # What can happen; weight, name, what to do.
 
 my @events = (
-	[8, 'worker killed', sub {
-		my @w = $t->workers or return;
-		$t->kill_worker($w[dice(scalar @w)], no_wait => dice(2))
-	}],
-	[1, 'all workers killed', sub {
-		$t->kill_worker($_, no_wait => 1) for $t->workers;
-	}],
-	[4, 'reload', sub {
-		$t->{workers} = 2 + dice(4);
-		$t->write_conf;
-		$t->signal('HUP');
-		sleep dice(300) / 1000;
-	}],
-	[2, 'everything killed', sub {
-		$t->kill_all;
-		sleep dice(500) / 1000;
-		$t->run;
-	}],
-	[1, 'graceful stop', sub {
-		$t->quit(30) or fail('it stops');
-		$t->run;
-	}],
-	[1, 'fast stop', sub {
-		$t->stop(30) or fail('it stops');
-		$t->run;
-	}],
+    [8, 'worker killed', sub {
+        my @w = $t->workers or return;
+        $t->kill_worker($w[dice(scalar @w)], no_wait => dice(2))
+    }],
+    [1, 'all workers killed', sub {
+        $t->kill_worker($_, no_wait => 1) for $t->workers;
+    }],
+    [4, 'reload', sub {
+        $t->{workers} = 2 + dice(4);
+        $t->write_conf;
+        $t->signal('HUP');
+        sleep dice(300) / 1000;
+    }],
+    [2, 'everything killed', sub {
+        $t->kill_all;
+        sleep dice(500) / 1000;
+        $t->run;
+    }],
+    [1, 'graceful stop', sub {
+        $t->quit(30) or fail('it stops');
+        $t->run;
+    }],
+    [1, 'fast stop', sub {
+        $t->stop(30) or fail('it stops');
+        $t->run;
+    }],
 );
 
 my $total = 0;
@@ -70,29 +70,29 @@ my $end = time + $seconds;
 my $check = time + 15;
 
 while (time < $end) {
-	sleep((100 + dice(900)) / 1000);
+    sleep((100 + dice(900)) / 1000);
 
-	my $n = dice($total);
+    my $n = dice($total);
 
-	for my $e (@events) {
-		next if ($n -= $e->[0]) >= 0;
-		$did{$e->[1]}++;
-		$e->[2]->();
-		last;
-	}
+    for my $e (@events) {
+        next if ($n -= $e->[0]) >= 0;
+        $did{$e->[1]}++;
+        $e->[2]->();
+        last;
+    }
 
-	# Faults as early as they can be told.
+    # Faults as early as they can be told.
 
-	next if time < $check;
-	$check = time + ($seconds > 100 ? 60 : 15);
+    next if time < $check;
+    $check = time + ($seconds > 100 ? 60 : 15);
 
-	$load->tell('pause');
-	ok($load->tell('check') eq 'ok', 'check after '
-		. join ', ', map { "$did{$_} $_" } sort keys %did)
-		or do { diag("  $_") for $load->faults; last };
+    $load->tell('pause');
+    ok($load->tell('check') eq 'ok', 'check after '
+        . join ', ', map { "$did{$_} $_" } sort keys %did)
+        or do { diag("  $_") for $load->faults; last };
 
-	$load->tell('rotate') if dice(2);
-	$load->tell('go');
+    $load->tell('rotate') if dice(2);
+    $load->tell('go');
 }
 
 wait_for(sub { $t->workers >= $t->{workers} }, 20);
