@@ -17,8 +17,7 @@
 static uint64_t  walk_seed = 1;
 
 
-__attribute__((unused))
-static uint64_t
+static inline uint64_t
 walk_random(void)
 {
     uint64_t  z = (walk_seed += 0x9e3779b97f4a7c15u);
@@ -75,8 +74,7 @@ typedef struct {
 } walk_fill_t;
 
 
-__attribute__((unused))
-static void
+static inline void
 walk_value_random(const kf_field_t *f, int32_t index, void *p, kf_arena_t *a)
 {
     uint64_t  v = walk_random();
@@ -150,8 +148,7 @@ walk_value_random(const kf_field_t *f, int32_t index, void *p, kf_arena_t *a)
  * A value that follows from the field's name and its place, as KafkaMessages
  * makes them for the golden samples.
  */
-__attribute__((unused))
-static void
+static inline void
 walk_value_sample(const kf_field_t *f, int32_t index, void *p, kf_arena_t *a)
 {
     int        i;
@@ -220,7 +217,7 @@ walk_value_sample(const kf_field_t *f, int32_t index, void *p, kf_arena_t *a)
 }
 
 
-static void
+static inline void
 walk_set_defaults(const kf_field_t *fields, int32_t n, void *base)
 {
     int32_t            i;
@@ -263,7 +260,7 @@ walk_set_defaults(const kf_field_t *fields, int32_t n, void *base)
  * base was zeroed or initialised.  Fields that the version lacks are filled
  * too: an encoder has to leave them out.
  */
-static void
+static inline void
 walk_fill(const walk_fill_t *w, const kf_field_t *fields, int32_t n,
     void *base, int32_t index)
 {
@@ -326,7 +323,7 @@ walk_fill(const walk_fill_t *w, const kf_field_t *fields, int32_t n,
 
 /* --- comparing --- */
 
-static int64_t
+static inline int64_t
 walk_number(const kf_field_t *f, const void *p)
 {
     switch (f->type) {
@@ -356,7 +353,7 @@ walk_number(const kf_field_t *f, const void *p)
 
 
 /* Where a value may not be null, null was written as empty. */
-static bool
+static inline bool
 walk_same_value(const kf_field_t *f, const void *p, const void *q,
     bool nullable)
 {
@@ -388,10 +385,10 @@ walk_same_value(const kf_field_t *f, const void *p, const void *q,
 }
 
 
-static bool  walk_default(const kf_field_t *f, const void *base);
+static inline bool  walk_default(const kf_field_t *f, const void *base);
 
 
-static bool
+static inline bool
 walk_defaults(const kf_field_t *fields, int32_t n, const void *base)
 {
     int32_t  i;
@@ -407,7 +404,7 @@ walk_defaults(const kf_field_t *fields, int32_t n, const void *base)
 
 
 /* Whether a field that was not on the wire has its default. */
-static bool
+static inline bool
 walk_default(const kf_field_t *f, const void *base)
 {
     static const uint8_t  zero[16];
@@ -453,8 +450,7 @@ walk_default(const kf_field_t *f, const void *base)
  * want as it was encoded, got as decoded: the fields of the version are equal,
  * all others have their defaults.  Returns NULL or the name of a field.
  */
-__attribute__((unused))
-static const char *
+static inline const char *
 walk_differs(const kf_field_t *fields, int32_t n, const void *want,
     const void *got, int16_t version)
 {
@@ -532,8 +528,7 @@ walk_differs(const kf_field_t *fields, int32_t n, const void *want,
 
 
 /* A place for len bytes; writing or reading one more is a SIGSEGV. */
-__attribute__((unused))
-static uint8_t *
+static inline uint8_t *
 walk_guarded(size_t len)
 {
     static uint8_t  *room;
@@ -558,8 +553,7 @@ walk_guarded(size_t len)
 
 
 /* Encodes in two passes into a malloc'ed buffer of exactly the counted size. */
-__attribute__((unused))
-static uint8_t *
+static inline uint8_t *
 walk_encode(const kf_message_t *m, int16_t version, const void *msg,
     size_t *len)
 {
