@@ -90,7 +90,9 @@ typedef struct {
     kc_io_t         io;
     uint8_t        *buf;                /* scratch for a decision's records */
     size_t          buf_size;
-    kf_str_t        problem;            /* text for the log of the last failure */
+    /* Text for the log of the last failure; also set, with KC_OK, when a topic
+       was refused for lack of room.  The caller logs it and makes it null. */
+    kf_str_t        problem;
     char            problem_buf[256];
     struct kc_reserve_s  *reserve;
     /* the decision or replay under way: kc_record.c */
@@ -108,6 +110,8 @@ void kc_done(kc_t *kc);
 
 /* An empty state in fresh memory, to be filled by kc_replay(); NULL: full. */
 kc_state_t *kc_state_create(kc_t *kc);
+/* Frees a whole state (private ones; a shared arena is simply made anew). */
+void kc_state_free(kc_t *kc);
 /* Attaches a state that another worker made. */
 void kc_attach(kc_t *kc, kc_state_t *state);
 
@@ -116,12 +120,16 @@ void kc_attach(kc_t *kc, kc_state_t *state);
  * after it.  The same code serves decisions, recovery, compaction and tests.
  *
  * Recovery: an empty state, then the snapshot's batches, if there is a snapshot
- * (end is ignored: the snapshot knows its offset), then the journal's batches.
- * Those that the state has already are skipped; a gap is KC_CORRUPT.  With
+ * (end -1: a snapshot knows its offset), then the journal's batches, then
+ * kc_replay_end().  Batches that the state has already are skipped; a gap is
+ * KC_CORRUPT.  With
  * KC_CORRUPT and KC_NEWER the state is unusable and kc->problem says why; with
  * KC_NO_MEMORY the batch has changed nothing, unless it is bind() that failed.
  */
 kc_rc_t kc_replay(kc_t *kc, const uint8_t *batch, size_t len, int64_t end);
+
+/* After the last batch: KC_CORRUPT when a snapshot has not come to its end. */
+kc_rc_t kc_replay_end(kc_t *kc);
 
 /*
  * First start: writes the broker's identity (cluster id) when there is none.

@@ -44,6 +44,10 @@ typedef enum {
 typedef struct {
     kc_config_entry_t  *entries;        /* in order; names unique */
     uint32_t            count;
+    /* Read-only facts that only the caller knows and DescribeConfigs shows, such
+       as log.dirs; may be none. */
+    kc_config_entry_t  *facts;
+    uint32_t            facts_count;
 } kc_static_t;
 
 /*

@@ -1,0 +1,165 @@
+/*
+ * What the files of the coordinator share: the layout of the state, and the
+ * machinery of a decision.  Nobody else includes this.
+ */
+
+#ifndef KC_INT_H
+#define KC_INT_H
+
+#include "kc.h"
+#include "kc_map.h"
+#include "kc_reserve.h"
+#include "../codec/gen/kf_journal.h"
+
+#pragma GCC visibility push(hidden)
+
+
+#define KC_BATCH_MAX       (512 * 1024)     /* bytes of one decision */
+#define KC_PARTITIONS_MAX  (1024 * 1024)    /* of a topic: a sane bound */
+#define KC_TOPIC_NAME_MAX  249
+#define KC_PID_BLOCK       1000             /* producer ids of one record */
+#define KC_FORMAT_VERSION  1                /* of snapshots */
+
+#define KC_RESOURCE_TOPIC   2
+#define KC_RESOURCE_BROKER  4
+
+
+/* Stays on in release builds: only our own bugs reach it, and a worker that
+   dies here makes the next one rebuild the state from the journal. */
+#define kc_assert(x)                                                          \
+    ((x) ? (void) 0 : kc_assert_failed(#x, __FILE__, __LINE__))
+
+_Noreturn void kc_assert_failed(const char *what, const char *file, int line);
+
+/* Formats kc->problem and returns rc. */
+kc_rc_t kc_fail(kc_t *kc, kc_rc_t rc, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+
+/* --- the state ---------------------------------------------------------- */
+
+/* A set of overrides in one block: the entries, then their texts. */
+typedef struct {
+    kc_config_entry_t  *entries;            /* NULL when there is none */
+    uint32_t            count;
+    size_t              size;               /* of the block */
+} kc_configs_t;
+
+typedef struct {
+    kc_topic_t          pub;                /* first: the caller's view */
+    kc_node_t           by_name;
+    kc_node_t           by_id;
+    kc_node_t           by_alias;           /* name with '.' as '_' */
+    size_t              size;               /* of this block, names too */
+    int32_t            *slots;
+    kc_configs_t        configs;
+} kc_topic_obj_t;
+
+struct kc_state_s {
+    int64_t             applied;            /* journal offset replayed up to */
+
+    bool                loading;            /* inside a snapshot */
+    int64_t             loading_records;
+
+    uint8_t             cluster_id[24];
+    uint32_t            cluster_id_len;     /* 0: not bootstrapped */
+    int64_t             cluster_id_changed;
+
+    int32_t             leader_epoch;
+
+    int64_t             producer_id_next;   /* all below may be given out */
+    int64_t             producer_ids_changed;
+    int64_t             block_next;         /* volatile: ids at hand */
+    int64_t             block_end;
+
+    kc_map_t            topics;
+    kc_map_t            topics_by_id;
+    kc_map_t            topics_by_alias;
+    uint64_t            partitions;
+    uint64_t            topics_version;
+    int64_t             topics_changed;
+
+    kc_configs_t        broker_configs;
+};
+
+
+/* --- decisions: kc_record.c --------------------------------------------- */
+
+/* A decoded record on its way to being applied. */
+typedef struct kc_record_s  kc_record_t;
+
+struct kc_record_s {
+    kc_record_t  *next;
+    int16_t       type;
+    void         *body;                     /* kf_<name>_record_t */
+};
+
+/*
+ * kc_begin(), kc_put() …, kc_commit().  kc_put encodes a record into the batch,
+ * decodes it again and reserves what its replay will take; after any failure
+ * but KC_TOO_LARGE (which leaves the decision as it was) and KC_OK only
+ * kc_abandon() may follow.  kc_commit appends and replays, or abandons;
+ * *end: the journal offset after the batch; untouched when there is no record.
+ */
+void kc_begin(kc_t *kc, kc_time_t now);
+kc_rc_t kc_put(kc_t *kc, kf_journal_number_t type, const void *record);
+kc_rc_t kc_commit(kc_t *kc, int64_t *end);
+void kc_abandon(kc_t *kc);
+
+/* Decodes one record of a batch, checks its version, reserves for it. */
+kc_rc_t kc_record_take(kc_t *kc, kf_bytes_t value);
+void kc_records_clear(kc_t *kc);
+
+/* Encodes type, version and body; bytes written, 0: does not fit. */
+size_t kc_record_encode(kf_journal_number_t type, const void *record,
+    uint8_t *buf, size_t size);
+
+/* Applies the records taken, in order: kc_replay.c. */
+kc_rc_t kc_apply_records(kc_t *kc, int64_t end);
+
+
+/* --- per record type ---------------------------------------------------- */
+
+bool kc_topic_reserve(kc_t *kc, const kf_topic_record_t *r);
+kc_rc_t kc_topic_apply(kc_t *kc, const kf_topic_record_t *r, int64_t end);
+kc_rc_t kc_topic_delete_apply(kc_t *kc, const kf_delete_topic_record_t *r,
+    int64_t end);
+bool kc_partitions_reserve(kc_t *kc, const kf_partitions_record_t *r);
+kc_rc_t kc_partitions_apply(kc_t *kc, const kf_partitions_record_t *r,
+    int64_t end);
+bool kc_configs_reserve(kc_t *kc, const kf_config_record_t *r);
+kc_rc_t kc_configs_apply(kc_t *kc, const kf_config_record_t *r, int64_t end);
+void kc_topics_free(kc_t *kc);
+kc_rc_t kc_producer_ids_apply(kc_t *kc, const kf_producer_ids_record_t *r,
+    int64_t end);
+kc_rc_t kc_snapshot_start_apply(kc_t *kc, const kf_snapshot_start_record_t *r);
+kc_rc_t kc_snapshot_end_apply(kc_t *kc, const kf_snapshot_end_record_t *r);
+
+
+/* --- helpers ------------------------------------------------------------ */
+
+bool kc_reserve_init(kc_t *kc);
+void kc_reserve_done(kc_t *kc);
+
+/* A random version 4 id whose text does not begin with '-'. */
+kf_uuid_t kc_random_uuid(kc_t *kc);
+/* 22 characters of URL-safe base64, as Kafka prints ids. */
+void kc_uuid_text(kf_uuid_t id, uint8_t *out);
+
+/* The name as metrics would show it: every '.' becomes '_'. */
+void kc_topic_alias(kf_str_t name, uint8_t *out);
+const kc_topic_t *kc_topic_by_alias(const kc_t *kc, kf_str_t alias);
+
+/* What is wrong with a topic's name, or NULL. */
+const char *kc_topic_name_problem(kf_str_t name);
+
+static inline kf_str_t
+kc_uuid_key(const kf_uuid_t *id)
+{
+    return (kf_str_t) { id->b, sizeof(id->b) };
+}
+
+
+#pragma GCC visibility pop
+
+#endif
