@@ -34,6 +34,8 @@ my @live;
 sub new {
     my ($class, %o) = @_;
 
+    return Test::KafkaNginx::Foreign->new(%o) if $ENV{TEST_KAFKA_PORT};
+
     my $nginx = $ENV{TEST_NGINX_BINARY} || '/usr/sbin/nginx';
     my $build = $ENV{TEST_BUILD} || "$top/build";
     my $module = $ENV{TEST_NGINX_MODULE}
@@ -60,6 +62,7 @@ sub new {
 }
 
 
+sub foreign { 0 }
 sub dir { $_[0]{dir} }
 sub data { $_[0]{dir} . '/data' }
 sub top { $_[0]{top} }
@@ -692,6 +695,25 @@ sub wait_for {
         sleep 0.02;
     }
 }
+
+
+# Another broker in our place, to see whether a test asks for what Apache Kafka
+# answers: TEST_KAFKA_PORT names its port.  There is no nginx to look at.
+package Test::KafkaNginx::Foreign;
+
+our @ISA = ('Test::KafkaNginx');
+
+
+sub new { bless { foreign => 1, owner => $$, cleaned => 1, killed => {} },
+    $_[0] }
+sub foreign { 1 }
+sub run { $_[0] }
+sub port { $ENV{TEST_KAFKA_PORT} }
+sub workers { 0 }
+sub worker_of { 0 }
+sub client { my ($self, %o) = @_; delete $o{worker};
+    return Kafka::Wire->new(port => $self->port, %o) }
+sub done { Test::More::done_testing() }
 
 
 1;
