@@ -39,16 +39,14 @@ sub loss {
     $load->tell('setup') eq 'ok' or return 'no topics are made';
 
     for my $n (1 .. $tries) {
+
+        # A graceful stop makes a snapshot; the journal before it goes.
+        my $stop = $name eq 'snapshot';
+
+        $load->tell('storm') if $stop;
         $load->tell('go');
-
-        if ($name eq 'snapshot') {
-            $load->tell('pause');
-            $load->tell('storm');
-            $load->tell('go');
-        }
-
         sleep 1;
-        $p->cut('strict', $n);
+        $p->cut('strict', $n, quit => $stop);
         $load->tell('pause');
 
         eval { $p->start; 1 } or return "it does not start: $@";

@@ -60,7 +60,8 @@ for my $n (1 .. $cuts) {
     $longest = $took if $took > $longest;
 
     my $label = "cut $n ($mode" . ($quit ? ' after a stop' : '')
-        . ", $ms ms): $lost->{lost_bytes} bytes, $lost->{lost_names} names lost";
+        . ", $ms ms): $lost->{lost_bytes} bytes, "
+        . "$lost->{lost_names} names lost";
 
     next if ok($load->tell('check') eq 'ok', $label);
 

@@ -11,6 +11,7 @@
  *   go, pause    let the actors act, or wait until all have stopped
  *   check        while paused: everything promised is there
  *   rotate       delete the oldest lasting topic and make another
+ *   storm        many decisions: the journal grows by six megabytes
  *   port N       the broker is there from now on
  *   stats        what happened so far
  *   quit
@@ -143,6 +144,52 @@ rotate(void)
 }
 
 
+/* Decisions that fill several megabytes of a journal and leave nothing. */
+static bool
+storm(void)
+{
+    int                 i, error = 0;
+    char                name[64];
+    conn_t              conn;
+    uint8_t             id[16];
+    static char         value[20001];
+    static int          n;
+    static const char  *config[] = {
+        "follower.replication.throttled.replicas", value, NULL
+    };
+
+    for (i = 0; i < 20000; i += 4) {
+        memcpy(value + i, "0:1,", 4);
+    }
+
+    value[19999] = '\0';
+    conn_init(&conn, "storm", NULL);
+
+    for (i = 0; i < 300 && error == 0; i++) {
+        snprintf(name, sizeof(name), "storm.%.20s.%d", options.name, n++);
+
+        if (!conn_open(&conn)) {
+            error = LOST;
+            break;
+        }
+
+        error = ask_create(&conn, name, 1, config, id);
+
+        if (error == 0) {
+            error = ask_delete(&conn, name, NULL);
+        }
+    }
+
+    conn_free(&conn);
+
+    if (error) {
+        fault("storm: error %d", error);
+    }
+
+    return error == 0;
+}
+
+
 static void
 stats(void)
 {
@@ -196,6 +243,9 @@ main(int argc, char **argv)
 
         } else if (strcmp(line, "rotate") == 0) {
             printf("= %s\n", rotate() ? "ok" : "failed");
+
+        } else if (strcmp(line, "storm") == 0) {
+            printf("= %s\n", storm() ? "ok" : "failed");
 
         } else if (strncmp(line, "port ", 5) == 0) {
             wire_port = atoi(line + 5);

@@ -59,7 +59,7 @@ struct topic_s {
     uint8_t        id[16];
     int            parts_n;
     topic_state_t  state;
-    bool           by_id;               /* how producers and consumers name it */
+    bool           by_id;               /* how clients name it */
     part_t         parts[PARTS_MAX];
     topic_t       *next;
 };

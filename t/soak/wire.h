@@ -59,7 +59,7 @@ void put_count(out_t *o, int n);            /* compact array */
 void put_tags(out_t *o);                    /* none */
 
 
-/* Bytes received.  After a read past the end, bad is set and all reads are 0. */
+/* Bytes received.  A read past the end sets bad; then all reads are 0. */
 typedef struct {
     const uint8_t  *p, *end;
     bool            bad;
