@@ -194,11 +194,16 @@ kc_enum_number(const kc_def_t *def, kf_str_t s)
 }
 
 
+/* below: the value is too small, so the upper bound matters less. */
 static const char *
-kc_range_problem(const kc_def_t *def, int64_t factor, char *problem,
+kc_range_problem(const kc_def_t *def, int64_t factor, bool below, char *problem,
     size_t size)
 {
     int64_t  min = def->min, max = def->max;
+
+    if (min == INT64_MIN) {
+        min = INT32_MIN;                /* an int's hours of a long */
+    }
 
     if (factor > 1) {
         min = min > 0 ? (min + factor - 1) / factor : min;
@@ -208,7 +213,7 @@ kc_range_problem(const kc_def_t *def, int64_t factor, char *problem,
     if (min == max) {
         snprintf(problem, size, "it can only be %lld", (long long) min);
 
-    } else if (max == INT64_MAX || max == INT32_MAX) {
+    } else if (def->max == INT64_MAX || (max == INT32_MAX && below)) {
         snprintf(problem, size, "it has to be at least %lld", (long long) min);
 
     } else {
@@ -230,19 +235,22 @@ kc_integer_parse(const kc_def_t *def, const kc_synonym_t *syn, kf_str_t s,
     /* Hours and minutes are ints in Kafka, also those of a long. */
     narrow = def->type == KC_INT || def->type == KC_SHORT || factor != 1;
 
-    if (!kc_parse_long(s, &n)
-        || (narrow && (n < INT32_MIN || n > INT32_MAX)))
-    {
+    if (!kc_parse_long(s, &n)) {
         snprintf(problem, size, "it is not a whole number of %s bits",
                  narrow ? "32" : "64");
         return problem;
     }
 
-    /* A negative one means "none" in every unit. */
+    if (narrow && (n < INT32_MIN || n > INT32_MAX)) {
+        return kc_range_problem(def, factor, n < 0, problem, size);
+    }
+
+    /* A negative one means "none" in every unit; 32 bits of hours fit. */
     v->number = n < 0 ? n : n * factor;
 
     if (v->number < def->min || v->number > def->max) {
-        return kc_range_problem(def, factor, problem, size);
+        return kc_range_problem(def, factor, v->number < def->min, problem,
+                                size);
     }
 
     if (n == 0 && kc_is(kc_cstr(def->name), "compression.gzip.level", false)) {
@@ -372,7 +380,8 @@ kc_value_parse(const kc_def_t *def, const kc_synonym_t *syn, kf_str_t text,
         }
 
         if (!(d >= (double) def->min && d <= (double) def->max)) {
-            return kc_range_problem(def, 1, problem, size);
+            return kc_range_problem(def, 1, d < (double) def->min, problem,
+                                    size);
         }
 
         v->number = (int64_t) (d * 1000000);

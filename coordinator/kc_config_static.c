@@ -77,7 +77,7 @@ static const struct {
       "version" },
     { "share.coordinator.", "leave it out: share groups are not supported by "
       "this version" },
-    { "queued.max.", "see \"buffer\" in the documentation of this block" },
+    { "queued.max.", "leave it out: what a worker buffers is bounded anyway" },
     { "metric", "leave it out: see the $kafka_ variables and the error log" },
     { "kafka.metrics.", "leave it out: see the $kafka_ variables and the error "
       "log" },
