@@ -7,6 +7,7 @@
 #   kfgen.pl --dump          prints every message and version as plain text, in
 #                            the form that t/schema/ prints kafka-clients' own
 #   --out DIR                writes below DIR instead, or compares with it
+#   --schema DIR             reads that instead of codec/schema/
 #
 # The language, by example:
 #
@@ -46,21 +47,31 @@ use kfgen::Files;
 use kfgen::Tests;
 
 
-my ($mode, $dir) = ('', $root);
+my ($mode, $dir, $schema) = ('', $root, "$here/schema");
 
 while (@ARGV) {
     my $arg = shift @ARGV;
 
     if ($arg eq '--out' && @ARGV)            { $dir = shift @ARGV }
+    elsif ($arg eq '--schema' && @ARGV)      { $schema = shift @ARGV }
     elsif ($arg =~ /^--(check|dump)$/)       { $mode = $arg }
     else                                     { die "kfgen.pl: $arg?\n" }
 }
 
 my (%files, @apis, @headers, @all);
 
-for my $path (sort glob("$here/schema/*.kf")) {
+my %number;
+
+for my $path (sort glob("$schema/*.kf")) {
     my ($stem) = $path =~ m{([^/]+)\.kf$};
     my @messages = parse_file($path);
+
+    for my $m (grep { $_->{unit} ne 'data' && $_->{kind} ne 'response' }
+               @messages)
+    {
+        die "$m->{where}: $m->{unit} $m->{key} is already in use\n"
+            if $number{"$m->{unit} $m->{key}"}++;
+    }
 
     push @all, @messages;
 

@@ -2,6 +2,9 @@
 
 /*
  * Produce (API 0), versions 3 to 13.
+ *
+ * A producer appends record batches to partitions.  Topic ids replace names
+ * from version 13 (KIP-516); leaders are told from version 10 (KIP-951).
  */
 
 #ifndef KF_00_PRODUCE_H

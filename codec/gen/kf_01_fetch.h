@@ -2,6 +2,9 @@
 
 /*
  * Fetch (API 1), versions 4 to 18.
+ *
+ * Reads record batches: consumers, followers, and sessions that name only what
+ * changed (KIP-227).  Topic ids replace names from version 13 (KIP-516).
  */
 
 #ifndef KF_01_FETCH_H

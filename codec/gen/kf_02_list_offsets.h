@@ -2,6 +2,9 @@
 
 /*
  * ListOffsets (API 2), versions 1 to 11.
+ *
+ * Looks offsets up by timestamp, or the earliest, latest and other marks
+ * (KIP-734, KIP-405, KIP-1005, KIP-1023: negative timestamps).
  */
 
 #ifndef KF_02_LIST_OFFSETS_H

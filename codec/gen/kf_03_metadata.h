@@ -2,6 +2,8 @@
 
 /*
  * Metadata (API 3), versions 0 to 13.
+ *
+ * Brokers, topics and partitions: what every client asks first.
  */
 
 #ifndef KF_03_METADATA_H

@@ -2,6 +2,8 @@
 
 /*
  * OffsetCommit (API 8), versions 2 to 10.
+ *
+ * Commits a group's offsets; topic ids replace names from version 10 (KIP-848).
  */
 
 #ifndef KF_08_OFFSET_COMMIT_H

@@ -2,6 +2,8 @@
 
 /*
  * OffsetFetch (API 9), versions 1 to 10.
+ *
+ * Reads committed offsets; several groups in one call from version 8 (KIP-709).
  */
 
 #ifndef KF_09_OFFSET_FETCH_H

@@ -2,6 +2,9 @@
 
 /*
  * FindCoordinator (API 10), versions 0 to 6.
+ *
+ * Finds the coordinator of a group or transactional id; several keys in one
+ * call from version 4 (KIP-699).
  */
 
 #ifndef KF_10_FIND_COORDINATOR_H

@@ -2,6 +2,8 @@
 
 /*
  * JoinGroup (API 11), versions 0 to 9.
+ *
+ * A member joins a classic group and hears who else did.
  */
 
 #ifndef KF_11_JOIN_GROUP_H

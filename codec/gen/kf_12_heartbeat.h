@@ -2,6 +2,8 @@
 
 /*
  * Heartbeat (API 12), versions 0 to 4.
+ *
+ * A classic member says that it is alive.
  */
 
 #ifndef KF_12_HEARTBEAT_H

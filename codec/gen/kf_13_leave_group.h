@@ -2,6 +2,8 @@
 
 /*
  * LeaveGroup (API 13), versions 0 to 5.
+ *
+ * Members leave a classic group, several at once from version 3 (KIP-345).
  */
 
 #ifndef KF_13_LEAVE_GROUP_H

@@ -2,6 +2,8 @@
 
 /*
  * SyncGroup (API 14), versions 0 to 5.
+ *
+ * The leader hands out assignments; every member receives its own.
  */
 
 #ifndef KF_14_SYNC_GROUP_H

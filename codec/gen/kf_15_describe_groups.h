@@ -2,6 +2,8 @@
 
 /*
  * DescribeGroups (API 15), versions 0 to 6.
+ *
+ * Classic groups with members and assignments, for the admin's tools.
  */
 
 #ifndef KF_15_DESCRIBE_GROUPS_H

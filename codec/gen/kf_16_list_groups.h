@@ -2,6 +2,8 @@
 
 /*
  * ListGroups (API 16), versions 0 to 5.
+ *
+ * All groups, filtered by state (KIP-518) and type (KIP-848).
  */
 
 #ifndef KF_16_LIST_GROUPS_H

@@ -2,6 +2,9 @@
 
 /*
  * ApiVersions (API 18), versions 0 to 5.
+ *
+ * Which APIs, versions and features the broker has (KIP-35, KIP-511, KIP-584).
+ * The response has header version 0 in every version.
  */
 
 #ifndef KF_18_API_VERSIONS_H

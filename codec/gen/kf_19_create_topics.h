@@ -2,6 +2,8 @@
 
 /*
  * CreateTopics (API 19), versions 2 to 7.
+ *
+ * Creates topics; from version 5 the answer tells configs and counts (KIP-525).
  */
 
 #ifndef KF_19_CREATE_TOPICS_H

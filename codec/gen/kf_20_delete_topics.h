@@ -2,6 +2,8 @@
 
 /*
  * DeleteTopics (API 20), versions 1 to 6.
+ *
+ * Deletes topics by name, or by id from version 6 (KIP-516).
  */
 
 #ifndef KF_20_DELETE_TOPICS_H

@@ -2,6 +2,8 @@
 
 /*
  * DeleteRecords (API 21), versions 0 to 2.
+ *
+ * Moves partitions' log start offsets forward (KIP-107).
  */
 
 #ifndef KF_21_DELETE_RECORDS_H

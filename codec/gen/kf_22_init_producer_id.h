@@ -2,6 +2,9 @@
 
 /*
  * InitProducerId (API 22), versions 0 to 5.
+ *
+ * Gives an idempotent or transactional producer its id and epoch (KIP-98,
+ * KIP-360).
  */
 
 #ifndef KF_22_INIT_PRODUCER_ID_H

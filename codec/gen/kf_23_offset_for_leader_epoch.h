@@ -2,6 +2,9 @@
 
 /*
  * OffsetForLeaderEpoch (API 23), versions 2 to 4.
+ *
+ * Where an epoch ends in the log: how a consumer finds out about truncation
+ * (KIP-320).
  */
 
 #ifndef KF_23_OFFSET_FOR_LEADER_EPOCH_H

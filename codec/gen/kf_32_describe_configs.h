@@ -2,6 +2,8 @@
 
 /*
  * DescribeConfigs (API 32), versions 1 to 4.
+ *
+ * Configuration of topics, brokers, groups.
  */
 
 #ifndef KF_32_DESCRIBE_CONFIGS_H

@@ -2,6 +2,8 @@
 
 /*
  * AlterConfigs (API 33), versions 0 to 2.
+ *
+ * Replaces the whole configuration of resources; superseded by API 44.
  */
 
 #ifndef KF_33_ALTER_CONFIGS_H

@@ -2,6 +2,8 @@
 
 /*
  * DescribeLogDirs (API 35), versions 1 to 5.
+ *
+ * Sizes of partitions by log directory (KIP-113, KIP-827).
  */
 
 #ifndef KF_35_DESCRIBE_LOG_DIRS_H

@@ -2,6 +2,8 @@
 
 /*
  * CreatePartitions (API 37), versions 0 to 3.
+ *
+ * Raises topics' partition counts (KIP-195).
  */
 
 #ifndef KF_37_CREATE_PARTITIONS_H

@@ -2,6 +2,8 @@
 
 /*
  * DeleteGroups (API 42), versions 0 to 3.
+ *
+ * Deletes empty groups (KIP-229).
  */
 
 #ifndef KF_42_DELETE_GROUPS_H

@@ -2,6 +2,8 @@
 
 /*
  * IncrementalAlterConfigs (API 44), versions 0 to 1.
+ *
+ * Sets, deletes, appends to and subtracts from single configs (KIP-339).
  */
 
 #ifndef KF_44_INCREMENTAL_ALTER_CONFIGS_H

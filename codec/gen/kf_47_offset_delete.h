@@ -2,6 +2,8 @@
 
 /*
  * OffsetDelete (API 47), versions 0 to 0.
+ *
+ * Deletes a group's committed offsets of some partitions (KIP-496).
  */
 
 #ifndef KF_47_OFFSET_DELETE_H

@@ -2,6 +2,8 @@
 
 /*
  * DescribeCluster (API 60), versions 0 to 2.
+ *
+ * Brokers and controller of the cluster, for the admin client (KIP-700).
  */
 
 #ifndef KF_60_DESCRIBE_CLUSTER_H

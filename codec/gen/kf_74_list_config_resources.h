@@ -2,6 +2,8 @@
 
 /*
  * ListConfigResources (API 74), versions 0 to 1.
+ *
+ * Names of resources that have a configuration (KIP-714, KIP-1142).
  */
 
 #ifndef KF_74_LIST_CONFIG_RESOURCES_H

@@ -2,6 +2,8 @@
 
 /*
  * DescribeTopicPartitions (API 75), versions 0 to 0.
+ *
+ * Topics page by page with a cursor (KIP-966).
  */
 
 #ifndef KF_75_DESCRIBE_TOPIC_PARTITIONS_H

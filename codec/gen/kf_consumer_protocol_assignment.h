@@ -2,6 +2,9 @@
 
 /*
  * ConsumerProtocolAssignment, versions 0 to 3.
+ *
+ * What the leader says in SyncGroup's assignment.  An int16 version comes before
+ * it.  A newer version only appends fields: it is read as the last one known.
  */
 
 #ifndef KF_CONSUMER_PROTOCOL_ASSIGNMENT_H

@@ -2,6 +2,10 @@
 
 /*
  * ConsumerProtocolSubscription, versions 0 to 3.
+ *
+ * What a consumer says in JoinGroup's metadata: its topics, the partitions that
+ * it holds (KIP-429) and its rack (KIP-881).  An int16 version comes before it.
+ * A newer version only appends fields: it is read as the last one known.
  */
 
 #ifndef KF_CONSUMER_PROTOCOL_SUBSCRIPTION_H

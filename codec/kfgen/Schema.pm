@@ -50,10 +50,10 @@ sub versions {
 }
 
 sub intersect {
-    my ($a, $b) = @_;
+    my ($v, $w) = @_;
 
-    my $lo = $a->[0] > $b->[0] ? $a->[0] : $b->[0];
-    my $hi = $a->[1] < $b->[1] ? $a->[1] : $b->[1];
+    my $lo = $v->[0] > $w->[0] ? $v->[0] : $w->[0];
+    my $hi = $v->[1] < $w->[1] ? $v->[1] : $w->[1];
 
     return [$lo, $hi];
 }
@@ -64,7 +64,13 @@ sub parse_field {
     my ($name, $type, @rest) = split ' ', $text;
     my %f = (name => $name, snake => snake($name), where => $where);
 
-    $type =~ s/\?(\S*)$// and $f{null} = $1 eq '' ? [0, $MAX] : versions($1);
+    die "$where: a field is a name and a type\n"
+        unless $name =~ /^[A-Za-z]\w*$/ && defined $type;
+
+    if ($type =~ s/\?(\S*)$//) {
+        $f{null} = $1 eq '' ? [0, $MAX] : versions($1)
+                   or die "$where: nullable in versions $1?\n";
+    }
 
     if ($type =~ /^\[(\w*)\]$/) {
         $f{array} = 1;
@@ -74,15 +80,15 @@ sub parse_field {
     }
 
     $f{kids} = [] if $f{type} eq 'struct';
-    die "$where: unknown type $type\n"
-        unless $f{type} eq 'struct' || $C{$f{type}};
+    die "$where: unknown type $type\n" unless $f{kids} || $C{$f{type}};
     die "$where: a $f{type} can't be null\n"
         if $f{null} && !$f{array} && $FIXED{$f{type}};
 
     $f{ver} = $parent->{ver};
 
-    if (@rest && versions($rest[0])) {
-        $f{ver} = intersect(versions(shift @rest), $f{ver});
+    if (@rest && $rest[0] =~ /^\d/) {
+        my $v = versions(shift @rest) or die "$where: versions?\n";
+        $f{ver} = intersect($v, $f{ver});
     }
 
     while (@rest) {
@@ -92,10 +98,18 @@ sub parse_field {
     }
 
     die "$where: $name is in no version\n" if $f{ver}[0] > $f{ver}[1];
-    die "$where: default null, but not nullable\n"
-        if ($f{default} // '') eq 'null' && !$f{null};
-    die "$where: a tagged field before flexible versions\n"
-        if defined $f{tag} && $f{ver}[0] < $parent->{flex};
+    check_default(\%f, $where);
+
+    if (defined $f{tag}) {
+        die "$where: tag $f{tag}?\n" unless $f{tag} =~ /^\d+$/;
+        die "$where: a tagged field before flexible versions\n"
+            if $f{ver}[0] < $parent->{flex};
+        die "$where: tag $f{tag} is taken\n"
+            if grep { ($_->{tag} // -1) == $f{tag} } @{$parent->{kids}};
+    }
+
+    die "$where: a second $name\n"
+        if grep { $_->{snake} eq $f{snake} } @{$parent->{kids}};
 
     $f{flex} = $parent->{flex};
     $f{msgver} = $parent->{msgver};
@@ -103,21 +117,38 @@ sub parse_field {
     return \%f;
 }
 
+sub check_default {
+    my ($f, $where) = @_;
+
+    my $d = $f->{default} // return;
+
+    if ($d eq 'null') {
+        die "$where: default null, but not nullable\n" unless $f->{null};
+        return;
+    }
+
+    my $fits = $f->{array} || $f->{kids} ? 0
+             : $f->{type} eq 'bool' ? $d =~ /^(true|false)$/
+             : $f->{type} =~ /int/ && $d =~ /^(-?\d+|0x[0-9a-f]+)$/;
+
+    die "$where: default $d?\n" unless $fits;
+
+    return;
+}
+
 sub parse_file {
     my ($file) = @_;
 
-    my (@messages, $unit, @stack);
-    my @doc;
+    my (@messages, $unit, @stack, @doc);
 
     open my $fh, '<', $file or die "$file: $!\n";
 
     my $start = sub {
         my ($kind) = @_;
-        my $m = { %$unit, kind => $kind, kids => [], doc => [@doc] };
+        my $m = { %$unit, kind => $kind, kids => [] };
 
         push @messages, $m;
         @stack = ([0, $m]);
-        @doc = ();
     };
 
     while (my $line = <$fh>) {
@@ -125,9 +156,15 @@ sub parse_file {
 
         chomp $line;
 
-        if ($line =~ /^#\s?(.*)/) { push @doc, $1; next }
-        if ($line =~ /^\s*$/)     { @doc = () if !$unit || $unit->{unit} eq
-                                    'record'; next }
+        if ($line =~ /^#\s?(.*)/) {     # of what follows
+            push @doc, $1;
+            next;
+        }
+
+        if ($line =~ /^\s*$/) {
+            @doc = () if $unit || $file =~ /journal\.kf$/;
+            next;
+        }
 
         if ($line =~ /^(api|record)\s+(\d+)\s+(\w+)\s+versions\s+(\S+)\s+
                        flexible\s+(\S+)(?:\s+advertise\s+(\d+))?$/x
@@ -137,10 +174,15 @@ sub parse_file {
             my $v = versions($4) or die "$where: versions $4?\n";
             my $f = versions($5) or die "$where: flexible $5?\n";
 
+            die "$where: one api per file, alone\n"
+                if @messages && "$1$unit->{unit}" =~ /api/;
+
             $unit = {
                 unit => $1, key => $2, name => $3, ver => $v, msgver => $v,
                 flex => $f->[0], advertise => $6 // $v->[0], where => $where,
+                doc => [@doc],
             };
+            @doc = ();
             $start->($1) if $1 ne 'api';
 
         } elsif ($line =~ /^(request|response)$/) {
@@ -165,6 +207,8 @@ sub parse_file {
             die "$where: not understood: $line\n";
         }
     }
+
+    die "$file: no messages\n" unless @messages;
 
     for my $m (@messages) {
         my $base = snake($m->{name});
