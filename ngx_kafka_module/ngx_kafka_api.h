@@ -11,6 +11,9 @@
 #pragma GCC visibility push(hidden)
 
 
+/* How long a wake-up may be on its way when a wait is satisfied at its deadline. */
+#define NGX_KAFKA_GRACE  100
+
 /* Handlers, one per API key. */
 void ngx_kafka_produce(ngx_kafka_request_t *r);
 void ngx_kafka_fetch(ngx_kafka_request_t *r);

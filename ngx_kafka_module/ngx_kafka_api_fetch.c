@@ -42,6 +42,7 @@ typedef struct {
     unsigned                  by_id:1;
     unsigned                  late:1;   /* deadline or reload: answer now */
     unsigned                  parked:1;
+    unsigned                  grace:1;  /* satisfied at the deadline */
     kf_fetch_response_t       response;
 } ngx_kafka_fetch_ctx_t;
 
@@ -380,6 +381,15 @@ ngx_kafka_fetch_timeout(ngx_event_t *ev)
     ngx_kafka_fetch_ctx_t  *ctx = r->ctx;
 
     if (ngx_kafka_fetch_look(r)) {
+
+        /* the wake-up may be on its way; if it does not come, it was lost */
+
+        if (!ctx->grace) {
+            ctx->grace = 1;
+            ngx_add_timer(&r->timer, NGX_KAFKA_GRACE);
+            return;
+        }
+
         ngx_kafka_wait_missed(r->broker);
     }
 

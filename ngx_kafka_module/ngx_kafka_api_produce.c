@@ -46,6 +46,7 @@ typedef struct {
     ngx_kafka_produce_part_t  *parts;
     ngx_uint_t                 parts_n;
     ngx_uint_t                 waiting;
+    ngx_uint_t                 grace;   /* satisfied at the deadline */
     int64_t                    journal; /* offset of the topics' records */
 } ngx_kafka_produce_ctx_t;
 
@@ -568,17 +569,28 @@ ngx_kafka_produce_timeout(ngx_event_t *ev)
     for (k = 0; k < ctx->parts_n; k++) {
         p = &ctx->parts[k];
 
-        if (p->waiting) {
-            ngx_kafka_watch_del(&p->watch);
-            p->waiting = 0;
-
-            if (ngx_kafka_produce_satisfied(p)) {
-                ngx_kafka_wait_missed(r->broker);
-
-            } else {
-                ngx_kafka_produce_fail(p, KF_ERR_REQUEST_TIMED_OUT, NULL);
-            }
+        if (!p->waiting) {
+            continue;
         }
+
+        if (!ngx_kafka_produce_satisfied(p)) {
+            ngx_kafka_produce_fail(p, KF_ERR_REQUEST_TIMED_OUT, NULL);
+
+        } else if (!ctx->grace) {
+
+            /* the wake-up may be on its way; if it does not come, it was lost */
+
+            ctx->grace = 1;
+            ngx_add_timer(&r->timer, NGX_KAFKA_GRACE);
+            return;
+
+        } else {
+            ngx_kafka_wait_missed(r->broker);
+        }
+
+        ngx_kafka_watch_del(&p->watch);
+        p->waiting = 0;
+        ctx->waiting--;
     }
 
     ctx->waiting = 0;
