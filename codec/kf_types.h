@@ -34,7 +34,8 @@ typedef struct {
 
 typedef kf_str_t    kf_bytes_t;
 
-#define kf_str(text)     ((kf_str_t) { (const uint8_t *) (text), sizeof(text) - 1 })
+#define kf_str(text)                                                          \
+    ((kf_str_t) { (const uint8_t *) (text), sizeof(text) - 1 })
 #define kf_null_str      ((kf_str_t) { NULL, 0 })
 
 

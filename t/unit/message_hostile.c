@@ -62,7 +62,8 @@ sample(const kf_message_t *m, int16_t version, bool tags, size_t *len)
     uint8_t     *bytes;
     kf_heap_t    heap = { NULL };
     kf_arena_t   arena;
-    walk_fill_t  fill = { walk_value_random, &arena, version, tags, 0, 2, false };
+    walk_fill_t  fill = { walk_value_random, &arena, version, tags, 0, 2,
+                          false };
 
     kf_arena_init(&arena, kf_heap_chunk, &heap, SIZE_MAX);
     msg = kf_arena_array(&arena, 1, m->size);
