@@ -142,6 +142,10 @@ typedef struct {
 kl_env_t *kl_env_create(kl_shared_t *sh, const kl_env_opts_t *opts);
 void kl_env_free(kl_env_t *env);
 
+/* Closes descriptors of deleted segments and partitions: from a timer, and when
+ * another worker says that topics changed.  No I/O but close(). */
+void kl_env_trim(kl_env_t *env);
+
 /* What a partition's topic asks of its log. */
 typedef struct {
     int64_t  segment_bytes;

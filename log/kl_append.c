@@ -1,0 +1,238 @@
+/*
+ * Appending: the one path by which a log grows, and rolling the segment.
+ *
+ * Under the partition's lock, in this order: the producer's sequence is checked,
+ * the segment rolled if due, the bytes written at the published end, the index
+ * entry kept, the producer's window moved, the new numbers published.  Whoever
+ * fails or dies before the last step leaves the log as it was: bytes past the
+ * published end are cut off by the next one that gets the lock.
+ */
+
+#include <unistd.h>
+
+#include "kl_internal.h"
+
+
+static bool
+kl_roll_is_due(const kl_pub_t *pub, const kf_batch_t *b, const kl_config_t *cf,
+    int64_t now_ms)
+{
+    int64_t  waited, entries;
+
+    if (pub->active_size == 0) {
+        return false;
+    }
+
+    if (pub->active_size + b->size > cf->segment_bytes
+        || pub->active_size + b->size > INT32_MAX
+        || pub->log_end + b->last_offset_delta - pub->active_base > INT32_MAX)
+    {
+        return true;
+    }
+
+    waited = pub->first_ts_ms >= 0 ? b->max_timestamp_ms - pub->first_ts_ms
+                                   : now_ms - pub->created_ms;
+
+    if (waited > cf->segment_ms) {
+        return true;
+    }
+
+    entries = cf->segment_index_bytes / KL_INDEX_ENTRY;
+
+    if (pub->index_n + pub->index_pending_n >= entries) {
+        return true;
+    }
+
+    entries = cf->segment_index_bytes / KL_TIME_ENTRY;
+
+    return pub->time_n + pub->time_pending_n >= entries - 1;
+}
+
+
+kl_rc_t
+kl_roll(kl_log_t *log, kl_pub_t *pub, int64_t now_ms)
+{
+    kl_rc_t     rc;
+    kl_file_t  *f;
+
+    rc = kl_file_get(log, pub, pub->active_base, &f);
+    if (rc != KL_OK) {
+        return rc;
+    }
+
+    rc = kl_file_create(log, pub->log_end);
+
+    if (rc == KL_OK) {
+        kl_index_write(log, f, pub, true);
+
+        kl_pub_new_segment(pub, pub->log_end);
+        pub->created_ms = now_ms;
+        pub->segments_gen++;
+        pub->dir_gen++;
+
+        (void) kl_fault("roll");
+        kl_pub_store(log->part, pub);
+    }
+
+    kl_file_unref(f);
+
+    return rc;
+}
+
+
+static kl_rc_t
+kl_append_write(kl_log_t *log, kl_pub_t *pub, kl_file_t *f,
+    const uint8_t *data, const kf_batch_t *b)
+{
+    int  err;
+
+    (void) kl_fault("append.before");
+
+    if (kl_pwrite(f->fd, data, b->size, pub->active_size) == 0) {
+        (void) kl_fault("append.written");
+        return KL_OK;
+    }
+
+    err = errno;
+
+    kl_say(log->env, KL_LOG_CRIT, err, "%s/%020" PRId64 ".log: write of %"
+           PRIu32 " bytes at %" PRId64 " failed", log->path, f->base, b->size,
+           pub->active_size);
+
+    errno = kl_fault("ftruncate");
+
+    if (errno || ftruncate(f->fd, pub->active_size) != 0) {
+        kl_fail_locked(log, pub, errno, "cutting a failed write off");
+    }
+
+    return KL_STORAGE_ERROR;
+}
+
+
+kl_rc_t
+kl_append(kl_log_t *log, uint8_t *data, kf_batch_t *b, const kl_config_t *cf,
+    int32_t leader_epoch, int64_t now_ms, kl_append_t *res)
+{
+    bool            commit, reserved = false;
+    int32_t         coordinator_epoch = -1;
+    kl_rc_t         rc;
+    kl_pub_t        pub;
+    kl_file_t      *f;
+    kl_part_t      *p = log->part;
+    kl_producer_t  *e;
+
+    *res = (kl_append_t) { .base_offset = -1, .next_offset = -1,
+                           .append_time_ms = -1, .log_start = -1 };
+
+    rc = kl_enter(log, cf, &pub);
+    if (rc != KL_OK) {
+        return rc;
+    }
+
+    res->log_start = pub.log_start;
+
+    rc = kl_producer_check(log, b, res, &e);
+
+    if (rc != KL_OK || res->duplicate) {
+        goto unlock;
+    }
+
+    if (pub.log_end > INT64_MAX - b->last_offset_delta - 1) {
+        rc = KL_STORAGE_ERROR;
+        goto unlock;
+    }
+
+    if (cf->append_time) {
+        b->max_timestamp_ms = now_ms;
+    }
+
+    if (pub.created_ms == 0) {
+        pub.created_ms = now_ms;
+    }
+
+    if (kl_roll_is_due(&pub, b, cf, now_ms)) {
+        rc = kl_roll(log, &pub, now_ms);
+        if (rc != KL_OK) {
+            goto unlock;
+        }
+    }
+
+    if (leader_epoch > pub.leader_epoch) {
+        rc = kl_epoch_add(log, &pub, leader_epoch, pub.log_end);
+        if (rc != KL_OK) {
+            goto unlock;
+        }
+    }
+
+    if (b->producer_id >= 0 && e == NULL) {
+        e = kl_producer_reserve(log, b->producer_id);
+
+        if (e == NULL) {
+            rc = KL_NO_MEMORY;
+            goto unlock;
+        }
+
+        reserved = true;
+    }
+
+    if (cf->append_time && !(b->attributes & KF_ATTR_CONTROL)) {
+        kf_batch_set_append_time(data, now_ms);
+        b->attributes |= KF_ATTR_LOG_APPEND_TIME;
+    }
+
+    b->base_offset = pub.log_end;
+    b->leader_epoch = leader_epoch;
+
+    kf_batch_set_base_offset(data, b->base_offset);
+    kf_batch_set_leader_epoch(data, leader_epoch);
+
+    rc = kl_file_get(log, &pub, pub.active_base, &f);
+
+    if (rc == KL_OK) {
+        rc = kl_append_write(log, &pub, f, data, b);
+
+        if (rc == KL_OK) {
+            kl_index_note(log, f, &pub, b, cf->index_interval_bytes);
+        }
+
+        kl_file_unref(f);
+    }
+
+    if (rc != KL_OK) {
+        if (reserved) {
+            kl_producer_unreserve(log, e);
+        }
+        goto unlock;
+    }
+
+    if (e != NULL) {
+        if (b->attributes & KF_ATTR_CONTROL) {
+            (void) kf_batch_control_read(data, b, &commit, &coordinator_epoch);
+        }
+
+        kl_producer_note(log, e, reserved, b, coordinator_epoch, now_ms, &pub);
+    }
+
+    (void) kl_fault("append.publish");
+
+    kl_pub_store(p, &pub);
+    atomic_store_explicit(&p->producers_dirty, 0, memory_order_release);
+
+    res->base_offset = b->base_offset;
+    res->next_offset = pub.log_end;
+
+unlock:
+
+    kl_part_unlock(p);
+
+    return rc;
+}
+
+
+int64_t
+kl_active_base(kl_log_t *log)
+{
+    kl_pub_t  pub;
+
+    return kl_look(log, &pub) == KL_OK ? pub.active_base : -1;
+}

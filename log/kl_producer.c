@@ -1,0 +1,594 @@
+/*
+ * Producer state of a partition (PROTOCOL B.3): epoch, sequences, the window of
+ * the last five batches, open transactions.
+ *
+ * Blocks come from one pool of the broker; `owner` says whose a block is, so
+ * that a partition whose owner of the lock died gets all of its blocks back by
+ * looking through the pool.  A partition's blocks form a tree: below a node hang
+ * up to four others, by two more bits of the hash of the producer id.  Changes
+ * are made with producers_dirty set: a process that dies in between leaves a
+ * tree that is thrown away and read again from the log.
+ */
+
+#include "kl_internal.h"
+
+
+#define KL_NO_EPOCH  (-1)
+
+
+/* A bijection: different ids never have the same hash. */
+static uint64_t
+kl_producer_hash(int64_t id)
+{
+    uint64_t  h = (uint64_t) id;
+
+    h = (h ^ h >> 30) * 0xbf58476d1ce4e5b9ULL;
+    h = (h ^ h >> 27) * 0x94d049bb133111ebULL;
+
+    return h ^ h >> 31;
+}
+
+
+/* The link that points, or would point, to the producer. */
+static uint32_t *
+kl_producer_link(kl_shared_t *sh, kl_part_t *p, int64_t id)
+{
+    uint32_t       *link = &p->root;
+    uint64_t        h = kl_producer_hash(id);
+    kl_producer_t  *e;
+
+    while (*link) {
+        e = kl_producer_at(sh, *link - 1);
+
+        if (e->id == id) {
+            break;
+        }
+
+        link = &e->child[h & 3];
+        h >>= 2;
+    }
+
+    return link;
+}
+
+
+static kl_producer_t *
+kl_producer_find(kl_shared_t *sh, kl_part_t *p, int64_t id)
+{
+    uint32_t  i = *kl_producer_link(sh, p, id);
+
+    return i ? kl_producer_at(sh, i - 1) : NULL;
+}
+
+
+/* Takes the block out of the tree: a leaf below it takes its place. */
+static void
+kl_producer_unlink(kl_shared_t *sh, kl_part_t *p, kl_producer_t *e)
+{
+    int             i;
+    uint32_t       *link, *leaf, index;
+    kl_producer_t  *l;
+
+    link = kl_producer_link(sh, p, e->id);
+    leaf = link;
+    l = e;
+
+    for (i = 0; i < 4; /* void */ ) {
+        if (l->child[i]) {
+            leaf = &l->child[i];
+            l = kl_producer_at(sh, *leaf - 1);
+            i = 0;
+
+        } else {
+            i++;
+        }
+    }
+
+    index = *leaf;
+    *leaf = 0;
+
+    if (l != e) {
+        memcpy(l->child, e->child, sizeof(l->child));
+        *link = index;
+    }
+
+    p->producers_n--;
+    atomic_store(&e->owner, 0);
+}
+
+
+typedef bool (*kl_producer_visit_pt)(void *ctx, kl_producer_t *e);
+
+static void
+kl_producer_each(kl_shared_t *sh, uint32_t root, kl_producer_visit_pt visit,
+    void *ctx)
+{
+    int             i;
+    kl_producer_t  *e;
+
+    if (root == 0) {
+        return;
+    }
+
+    e = kl_producer_at(sh, root - 1);
+
+    /* no deeper than a hash has pairs of bits */
+    for (i = 0; i < 4; i++) {
+        kl_producer_each(sh, e->child[i], visit, ctx);
+    }
+
+    (void) visit(ctx, e);
+}
+
+
+void
+kl_producers_clear(kl_shared_t *sh, kl_part_t *p)
+{
+    uint32_t        i;
+    kl_producer_t  *e;
+
+    if (p->root || p->producers_dirty) {
+        for (i = 0; i < sh->producers; i++) {
+            e = kl_producer_at(sh, i);
+
+            if (atomic_load_explicit(&e->owner, memory_order_relaxed)
+                == (uint64_t) p->slot + 1)
+            {
+                atomic_store(&e->owner, 0);
+            }
+        }
+    }
+
+    p->root = 0;
+    p->producers_n = 0;
+    p->producers_dirty = 0;
+}
+
+
+static int32_t
+kl_sequence_add(int32_t seq, int32_t n)
+{
+    return (int32_t) (((uint32_t) seq + (uint32_t) n) & INT32_MAX);
+}
+
+
+kl_rc_t
+kl_producer_check(kl_log_t *log, const kf_batch_t *b, kl_append_t *res,
+    kl_producer_t **entry)
+{
+    int                 i;
+    int32_t             last;
+    kl_producer_t      *e;
+    const kl_window_t  *w;
+
+    *entry = NULL;
+
+    if (b->producer_id < 0) {
+        return KL_OK;
+    }
+
+    e = kl_producer_find(log->env->shared, log->part, b->producer_id);
+
+    if (e == NULL) {
+        return KL_OK;
+    }
+
+    *entry = e;
+
+    if (b->producer_epoch < e->epoch) {
+        res->error = KF_ERR_INVALID_PRODUCER_EPOCH;
+        return KL_REFUSED;
+    }
+
+    if (b->attributes & KF_ATTR_CONTROL) {
+        return KL_OK;
+    }
+
+    if (b->producer_epoch > e->epoch) {
+        if (b->base_sequence != 0) {
+            res->error = KF_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER;
+            return KL_REFUSED;
+        }
+
+        return KL_OK;
+    }
+
+    last = kl_sequence_add(b->base_sequence, b->last_offset_delta);
+
+    for (i = e->n - 1; i >= 0; i--) {
+        w = &e->window[i];
+
+        if (w->first_seq == b->base_sequence && w->last_seq == last) {
+            res->duplicate = true;
+            res->base_offset = w->base_offset;
+            res->next_offset = w->base_offset + w->offset_delta + 1;
+            res->append_time_ms = w->timestamp_ms;
+            return KL_OK;
+        }
+    }
+
+    last = e->n ? e->window[e->n - 1].last_seq : -1;
+
+    if (b->base_sequence != (e->n ? kl_sequence_add(last, 1) : 0)) {
+        res->error = KF_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER;
+        return KL_REFUSED;
+    }
+
+    return KL_OK;
+}
+
+
+static bool
+kl_producer_older(void *ctx, kl_producer_t *e)
+{
+    kl_producer_t  **oldest = ctx;
+
+    if (e->txn_first < 0
+        && (*oldest == NULL || e->last_ms < (*oldest)->last_ms))
+    {
+        *oldest = e;
+    }
+
+    return true;
+}
+
+
+static kl_producer_t *
+kl_producer_take(kl_shared_t *sh, int32_t slot)
+{
+    uint32_t        i, n;
+    uint64_t        none;
+    kl_producer_t  *e;
+
+    if (sh->producers == 0) {
+        return NULL;
+    }
+
+    i = atomic_load_explicit(&sh->next_producer, memory_order_relaxed);
+
+    for (n = 0; n < sh->producers; n++, i++) {
+        e = kl_producer_at(sh, i % sh->producers);
+        none = 0;
+
+        if (atomic_load_explicit(&e->owner, memory_order_relaxed) == 0
+            && atomic_compare_exchange_strong(&e->owner, &none,
+                                              (uint64_t) slot + 1))
+        {
+            atomic_store_explicit(&sh->next_producer,
+                                  (i + 1) % sh->producers,
+                                  memory_order_relaxed);
+            return e;
+        }
+    }
+
+    return NULL;
+}
+
+
+kl_producer_t *
+kl_producer_reserve(kl_log_t *log, int64_t id)
+{
+    kl_part_t      *p = log->part;
+    kl_shared_t    *sh = log->env->shared;
+    kl_producer_t  *e, *oldest;
+
+    atomic_store(&p->producers_dirty, 1);
+
+    e = kl_producer_take(sh, log->slot);
+
+    if (e == NULL) {
+
+        if (!atomic_exchange(&sh->pool_warned, 1)) {
+            kl_say(log->env, KL_LOG_WARN, 0, "%s: all %" PRIu32 " places for "
+                   "producer state are taken, the oldest are dropped",
+                   log->name, sh->producers);
+        }
+
+        oldest = NULL;
+        kl_producer_each(sh, p->root, kl_producer_older, &oldest);
+
+        if (oldest != NULL) {
+            kl_producer_unlink(sh, p, oldest);
+            e = kl_producer_take(sh, log->slot);
+        }
+
+        if (e == NULL) {
+            atomic_store(&p->producers_dirty, 0);
+            return NULL;
+        }
+    }
+
+    memset(e->child, 0, sizeof(e->child));
+    e->id = id;
+    e->txn_first = -1;
+    e->last_ms = 0;
+    e->coordinator_epoch = -1;
+    e->epoch = KL_NO_EPOCH;
+    e->n = 0;
+
+    return e;
+}
+
+
+void
+kl_producer_unreserve(kl_log_t *log, kl_producer_t *e)
+{
+    atomic_store(&e->owner, 0);
+    atomic_store(&log->part->producers_dirty, 0);
+}
+
+
+static uint32_t
+kl_producer_index(kl_shared_t *sh, kl_producer_t *e)
+{
+    return (uint32_t) (e - kl_producer_at(sh, 0));
+}
+
+
+void
+kl_producer_note(kl_log_t *log, kl_producer_t *e, bool reserved,
+    const kf_batch_t *b, int32_t coordinator_epoch, int64_t now_ms,
+    kl_pub_t *pub)
+{
+    bool          ended;
+    kl_part_t    *p = log->part;
+    kl_shared_t  *sh = log->env->shared;
+    kl_window_t  *w;
+
+    atomic_store(&p->producers_dirty, 1);
+
+    if (reserved) {
+        *kl_producer_link(sh, p, e->id) = kl_producer_index(sh, e) + 1;
+        p->producers_n++;
+    }
+
+    if (e->epoch != b->producer_epoch) {
+        e->epoch = b->producer_epoch;
+        e->n = 0;
+    }
+
+    e->last_ms = now_ms;
+
+    if (b->attributes & KF_ATTR_CONTROL) {
+        ended = e->txn_first >= 0;
+        e->coordinator_epoch = coordinator_epoch;
+        e->txn_first = -1;
+
+        if (ended) {
+            kl_producers_open_txn(log, pub);
+        }
+
+        return;
+    }
+
+    if (e->n == KL_WINDOW) {
+        memmove(&e->window[0], &e->window[1],
+                (KL_WINDOW - 1) * sizeof(kl_window_t));
+        e->n--;
+    }
+
+    w = &e->window[e->n++];
+
+    w->first_seq = b->base_sequence;
+    w->last_seq = kl_sequence_add(b->base_sequence, b->last_offset_delta);
+    w->base_offset = b->base_offset;
+    w->offset_delta = b->last_offset_delta;
+    w->timestamp_ms = b->max_timestamp_ms;
+
+    if ((b->attributes & KF_ATTR_TRANSACTIONAL) && e->txn_first < 0) {
+        e->txn_first = b->base_offset;
+
+        if (b->base_offset < pub->first_open_txn) {
+            pub->first_open_txn = b->base_offset;
+        }
+    }
+}
+
+
+static bool
+kl_producer_first_open(void *ctx, kl_producer_t *e)
+{
+    int64_t  *first = ctx;
+
+    if (e->txn_first >= 0 && e->txn_first < *first) {
+        *first = e->txn_first;
+    }
+
+    return true;
+}
+
+
+void
+kl_producers_open_txn(kl_log_t *log, kl_pub_t *pub)
+{
+    pub->first_open_txn = INT64_MAX;
+
+    kl_producer_each(log->env->shared, log->part->root,
+                     kl_producer_first_open, &pub->first_open_txn);
+}
+
+
+/* --- expiry -------------------------------------------------------------- */
+
+#define KL_EXPIRE_BATCH  64
+
+typedef struct {
+    int64_t         now_ms;
+    int64_t         after_ms;
+    uint32_t        n;
+    kl_producer_t  *e[KL_EXPIRE_BATCH];
+} kl_expire_t;
+
+
+static bool
+kl_producer_expired(void *ctx, kl_producer_t *e)
+{
+    kl_expire_t  *x = ctx;
+
+    /* not known after a restart: the time begins anew, for a producer that is
+       forgotten too early ends with an error */
+    if (e->last_ms == 0) {
+        e->last_ms = x->now_ms;
+    }
+
+    if (e->txn_first < 0 && x->now_ms - e->last_ms >= x->after_ms
+        && x->n < KL_EXPIRE_BATCH)
+    {
+        x->e[x->n++] = e;
+    }
+
+    return true;
+}
+
+
+void
+kl_producers_expire(kl_log_t *log, int64_t now_ms, int64_t after_ms)
+{
+    uint32_t      i;
+    kl_part_t    *p = log->part;
+    kl_shared_t  *sh = log->env->shared;
+    kl_expire_t   x;
+
+    if (after_ms < 0) {
+        return;
+    }
+
+    do {
+        x = (kl_expire_t) { .now_ms = now_ms, .after_ms = after_ms };
+
+        kl_producer_each(sh, p->root, kl_producer_expired, &x);
+
+        atomic_store(&p->producers_dirty, 1);
+
+        for (i = 0; i < x.n; i++) {
+            kl_producer_unlink(sh, p, x.e[i]);
+        }
+
+        atomic_store(&p->producers_dirty, 0);
+
+    } while (x.n == KL_EXPIRE_BATCH);
+}
+
+
+/* --- snapshots ----------------------------------------------------------- */
+
+typedef struct {
+    uint8_t  *pos;
+} kl_dump_t;
+
+
+static void
+kl_producer_put(kl_dump_t *d, const kl_producer_t *e, const kl_window_t *w)
+{
+    uint8_t  *p = d->pos;
+
+    kl_put64(p, (uint64_t) e->id);
+    kl_put16(p + 8, (uint16_t) e->epoch);
+    kl_put32(p + 10, w ? (uint32_t) w->last_seq : UINT32_MAX);
+    kl_put64(p + 14, w ? (uint64_t) (w->base_offset + w->offset_delta)
+                       : UINT64_MAX);
+    kl_put32(p + 22, w ? (uint32_t) w->offset_delta : 0);
+    kl_put64(p + 26, w ? (uint64_t) w->timestamp_ms : UINT64_MAX);
+    kl_put32(p + 34, (uint32_t) e->coordinator_epoch);
+    kl_put64(p + 38, (uint64_t) e->txn_first);
+
+    d->pos = p + KL_SNAPSHOT_ENTRY;
+}
+
+
+static bool
+kl_producer_dump(void *ctx, kl_producer_t *e)
+{
+    int         i;
+    kl_dump_t  *d = ctx;
+
+    if (e->n == 0) {
+        kl_producer_put(d, e, NULL);
+    }
+
+    /* the oldest first: of a repeated id, Kafka keeps the last */
+    for (i = 0; i < e->n; i++) {
+        kl_producer_put(d, e, &e->window[i]);
+    }
+
+    return true;
+}
+
+
+uint8_t *
+kl_producers_dump(kl_log_t *log, size_t *len)
+{
+    uint8_t    *buf;
+    kl_dump_t   d;
+
+    buf = malloc(KL_SNAPSHOT_HEAD
+                 + (size_t) log->part->producers_n * KL_WINDOW
+                   * KL_SNAPSHOT_ENTRY);
+    if (buf == NULL) {
+        return NULL;
+    }
+
+    d.pos = buf + KL_SNAPSHOT_HEAD;
+
+    kl_producer_each(log->env->shared, log->part->root, kl_producer_dump, &d);
+
+    *len = (size_t) (d.pos - buf);
+
+    return buf;
+}
+
+
+kl_rc_t
+kl_producer_load(kl_log_t *log, const uint8_t *p)
+{
+    int64_t         id, last;
+    kl_window_t    *w;
+    kl_producer_t  *e;
+
+    id = (int64_t) kl_get64(p);
+
+    e = kl_producer_find(log->env->shared, log->part, id);
+
+    if (e == NULL) {
+        e = kl_producer_reserve(log, id);
+
+        if (e == NULL) {
+            return KL_NO_MEMORY;
+        }
+
+        *kl_producer_link(log->env->shared, log->part, id) =
+            kl_producer_index(log->env->shared, e) + 1;
+        log->part->producers_n++;
+    }
+
+    if (e->epoch != (int16_t) (p[8] << 8 | p[9])) {
+        e->epoch = (int16_t) (p[8] << 8 | p[9]);
+        e->n = 0;
+    }
+
+    e->coordinator_epoch = (int32_t) kl_get32(p + 34);
+    e->txn_first = (int64_t) kl_get64(p + 38);
+
+    last = (int64_t) kl_get64(p + 14);
+
+    if (last < 0) {
+        return KL_OK;
+    }
+
+    if (e->n == KL_WINDOW) {
+        memmove(&e->window[0], &e->window[1],
+                (KL_WINDOW - 1) * sizeof(kl_window_t));
+        e->n--;
+    }
+
+    w = &e->window[e->n++];
+
+    w->last_seq = (int32_t) (kl_get32(p + 10) & INT32_MAX);
+    w->offset_delta = (int32_t) (kl_get32(p + 22) & INT32_MAX);
+    w->first_seq = (int32_t) (((uint32_t) w->last_seq
+                               - (uint32_t) w->offset_delta) & INT32_MAX);
+    w->base_offset = last - w->offset_delta;
+    w->timestamp_ms = (int64_t) kl_get64(p + 26);
+
+    return KL_OK;
+}

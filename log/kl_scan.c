@@ -1,0 +1,248 @@
+/*
+ * Reading a log file of which nothing may be believed; see kl_scan.h.
+ */
+
+#include "../codec/kf_crc32c.h"
+#include "kl_scan.h"
+
+
+#define KL_CRC_FROM  21                 /* first byte under a batch's CRC */
+
+
+void
+kl_scan_init(kl_scan_t *s, kl_log_t *log)
+{
+    s->log = log;
+    s->file = NULL;
+    s->pos = 0;
+    s->len = 0;
+}
+
+
+/* Makes [pos, pos + want) lie in the buffer as far as the file has it. */
+static kl_rc_t
+kl_scan_fill(kl_scan_t *s, kl_file_t *f, int64_t pos, size_t want,
+    const uint8_t **data, size_t *len)
+{
+    ssize_t  n;
+
+    if (s->file != f || pos < s->pos
+        || pos + (int64_t) want > s->pos + (int64_t) s->len)
+    {
+        n = kl_pread(f->fd, s->buf, sizeof(s->buf), pos);
+
+        if (n < 0) {
+            kl_say(s->log->env, KL_LOG_CRIT, errno, "%s/%020" PRId64 ".log: "
+                   "read at %" PRId64 " failed", s->log->path, f->base, pos);
+            s->len = 0;
+            return KL_STORAGE_ERROR;
+        }
+
+        s->file = f;
+        s->pos = pos;
+        s->len = (size_t) n;
+    }
+
+    *data = s->buf + (pos - s->pos);
+    *len = s->len - (size_t) (pos - s->pos);
+
+    return KL_OK;
+}
+
+
+static kl_rc_t
+kl_scan_crc(kl_scan_t *s, kl_file_t *f, int64_t pos, const kf_batch_t *b,
+    bool *ok)
+{
+    size_t          len, left;
+    kl_rc_t         rc;
+    uint32_t        crc = 0;
+    const uint8_t  *data;
+
+    left = b->size - KL_CRC_FROM;
+    pos += KL_CRC_FROM;
+    *ok = false;
+
+    while (left > 0) {
+        rc = kl_scan_fill(s, f, pos, left < sizeof(s->buf) ? left
+                                                           : sizeof(s->buf),
+                          &data, &len);
+        if (rc != KL_OK) {
+            return rc;
+        }
+
+        if (len == 0) {
+            return KL_OK;
+        }
+
+        if (len > left) {
+            len = left;
+        }
+
+        crc = kf_crc32c(crc, data, len);
+        pos += (int64_t) len;
+        left -= len;
+    }
+
+    *ok = crc == b->crc;
+
+    return KL_OK;
+}
+
+
+static bool
+kl_scan_is_plausible(const kf_batch_t *b, int64_t left)
+{
+    return b->size <= left && b->last_offset_delta >= 0
+           && b->record_count >= 0 && b->base_offset >= 0
+           && b->base_offset <= INT64_MAX - b->last_offset_delta - 1;
+}
+
+
+kl_rc_t
+kl_scan_batch(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
+    kf_batch_t *b)
+{
+    bool            ok;
+    size_t          len;
+    kl_rc_t         rc;
+    const uint8_t  *data;
+
+    if (pos < 0 || end - pos < KF_BATCH_HEADER) {
+        return KL_CORRUPT;
+    }
+
+    rc = kl_scan_fill(s, f, pos, KF_BATCH_HEADER, &data, &len);
+    if (rc != KL_OK) {
+        return rc;
+    }
+
+    if (kf_batch_header(data, len, b) != KF_OK
+        || !kl_scan_is_plausible(b, end - pos))
+    {
+        return KL_CORRUPT;
+    }
+
+    if (b->size <= sizeof(s->buf)) {
+        /* one read for the whole batch, and for those behind it */
+        rc = kl_scan_fill(s, f, pos, b->size, &data, &len);
+
+        if (rc != KL_OK) {
+            return rc;
+        }
+    }
+
+    rc = kl_scan_crc(s, f, pos, b, &ok);
+    if (rc != KL_OK) {
+        return rc;
+    }
+
+    return ok ? KL_OK : KL_CORRUPT;
+}
+
+
+kl_rc_t
+kl_scan_search(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
+    int64_t offset, bool *found, int64_t *at, kf_batch_t *b)
+{
+    bool            ok;
+    size_t          len;
+    kl_rc_t         rc;
+    int64_t         budget;
+    const uint8_t  *data, *magic;
+
+    *found = false;
+
+    /* bytes are hashed again and again only by who forges them; when it gets
+       out of hand, nothing is cut */
+    budget = 4 * (end - pos) + 64 * 1024 * 1024;
+
+    while (end - pos >= KF_BATCH_HEADER) {
+
+        rc = kl_scan_fill(s, f, pos, KF_BATCH_HEADER, &data, &len);
+        if (rc != KL_OK) {
+            return rc;
+        }
+
+        if (len < KF_BATCH_HEADER) {
+            return KL_OK;
+        }
+
+        magic = memchr(data + 16, 2, len - KF_BATCH_HEADER + 1);
+
+        if (magic == NULL) {
+            pos += (int64_t) (len - KF_BATCH_HEADER + 1);
+            continue;
+        }
+
+        pos += magic - data - 16;
+
+        if (kf_batch_header(magic - 16, KF_BATCH_HEADER, b) == KF_OK
+            && kl_scan_is_plausible(b, end - pos) && b->base_offset >= offset
+            && kf_batch_codec(b) <= KF_CODEC_ZSTD
+            && (b->attributes & ~0x7f) == 0)
+        {
+            budget -= b->size;
+
+            if (budget < 0) {
+                *found = true;
+                *at = pos;
+                return KL_OK;
+            }
+
+            rc = kl_scan_crc(s, f, pos, b, &ok);
+            if (rc != KL_OK) {
+                return rc;
+            }
+
+            if (ok) {
+                *found = true;
+                *at = pos;
+                return KL_OK;
+            }
+        }
+
+        pos++;
+    }
+
+    return KL_OK;
+}
+
+
+kl_rc_t
+kl_scan_hole(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
+    int64_t min, bool *hole)
+{
+    size_t          len, i;
+    int64_t         start = pos, zeros = pos;
+    kl_rc_t         rc;
+    const uint8_t  *data;
+
+    /* zeros: from where on everything is zero */
+    while (pos < end) {
+        rc = kl_scan_fill(s, f, pos, 1, &data, &len);
+        if (rc != KL_OK) {
+            return rc;
+        }
+
+        if (len == 0) {
+            break;
+        }
+
+        if ((int64_t) len > end - pos) {
+            len = (size_t) (end - pos);
+        }
+
+        for (i = 0; i < len; i++) {
+            if (data[i] != 0) {
+                zeros = pos + (int64_t) i + 1;
+            }
+        }
+
+        pos += (int64_t) len;
+    }
+
+    *hole = zeros == start || end - zeros >= min;
+
+    return KL_OK;
+}

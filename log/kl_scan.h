@@ -1,0 +1,43 @@
+/*
+ * Reading a log file of which nothing may be believed: whole batches with their
+ * CRC, the next valid one behind damage, holes.
+ */
+
+#ifndef KL_SCAN_H
+#define KL_SCAN_H
+
+#include "kl_internal.h"
+
+#pragma GCC visibility push(hidden)
+
+
+typedef struct {
+    kl_log_t   *log;
+    kl_file_t  *file;                   /* what the buffer is of */
+    int64_t     pos;
+    size_t      len;
+    uint8_t     buf[256 * 1024];
+} kl_scan_t;
+
+
+void kl_scan_init(kl_scan_t *s, kl_log_t *log);
+
+/*
+ * The batch at pos, which must end at or before end.  KL_CORRUPT, not logged:
+ * there is none, or its CRC is wrong.
+ */
+kl_rc_t kl_scan_batch(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
+    kf_batch_t *b);
+
+/* The first valid batch that begins in [pos, end) with a base offset >= offset. */
+kl_rc_t kl_scan_search(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
+    int64_t offset, bool *found, int64_t *at, kf_batch_t *b);
+
+/* Is [pos, end) empty, all zeros, or at its end zeros for at least min bytes? */
+kl_rc_t kl_scan_hole(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
+    int64_t min, bool *hole);
+
+
+#pragma GCC visibility pop
+
+#endif
