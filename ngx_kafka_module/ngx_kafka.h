@@ -57,6 +57,7 @@ typedef struct ngx_kafka_watch_s    ngx_kafka_watch_t;
 struct ngx_kafka_broker_s {
     ngx_str_t               name;
     ngx_str_t               data;               /* NUL-terminated, absolute */
+    ngx_str_t               real;               /* its real path, when parsed */
     size_t                  zone_size;
     ngx_int_t               node_id;
     ngx_msec_t              drain_timeout;      /* the longest of its servers */
@@ -94,8 +95,13 @@ struct ngx_kafka_broker_s {
     uint64_t                epoch;              /* of the state attached to */
     ngx_event_t             timer;              /* opening, and waiting for it */
     struct ngx_kafka_fired_s   *fired;          /* ngx_kafka_wake.c */
-    ngx_array_t            *servers;            /* listeners: ngx_kafka_broker.c */
+    ngx_event_t            *drain;              /* keeps an exiting worker */
+    ngx_uint_t              waits;              /* in a row, for others */
+    ngx_uint_t              failures;           /* in a row, of recovery */
     ngx_uint_t              dead_workers;       /* found, to be swept */
+    void                   *io;                 /* of kc: ngx_kafka_coord.c */
+    int64_t                 section_end;        /* journal's, when locked */
+    ngx_array_t            *deleted;            /* by a replay: to be swept */
     unsigned                exiting:1;          /* no new work, see drain */
     unsigned                recovering:1;       /* a task is under way */
     unsigned                finishing:1;        /* … the last one out */
@@ -311,6 +317,7 @@ typedef struct {
     ngx_flag_t                   log_requests;
     ngx_msec_t                   drain_timeout; /* kafka_drain_timeout */
     ngx_str_t                    name;          /* as written after `kafka` */
+    u_char                      *file;
     ngx_uint_t                   line;
 } ngx_stream_kafka_srv_conf_t;
 

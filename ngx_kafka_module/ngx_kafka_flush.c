@@ -1,0 +1,117 @@
+/*
+ * Group commit.  At most one flush of a partition is under way in a worker; what
+ * is appended meanwhile is covered by the one that follows it.  Other workers
+ * may flush the same partition at the same time: a flush has no owner, whoever
+ * ends first raises the flushed end.
+ */
+
+#include "ngx_kafka_life.h"
+
+
+typedef struct {
+    ngx_kafka_broker_t  *broker;
+    ngx_kafka_part_t    *part;
+    int64_t              flushed;
+    kl_rc_t              rc;
+} ngx_kafka_flush_ctx_t;
+
+
+static void ngx_kafka_flush_post(ngx_kafka_broker_t *b,
+    ngx_kafka_part_t *part);
+static void ngx_kafka_flush_work(void *ctx);
+static void ngx_kafka_flush_done(void *ctx);
+
+
+void
+ngx_kafka_appended(ngx_kafka_broker_t *b, ngx_kafka_part_t *part)
+{
+    /*
+     * With write.caching consumers see the log's end, so that it is the append
+     * that they wait for and the flush may take its time; otherwise nobody can
+     * see anything before the flush, and its end wakes them.
+     */
+
+    if (part->topic && part->topic->caching) {
+        ngx_kafka_changed(b, part);
+        return;
+    }
+
+    ngx_kafka_flush(b, part);
+}
+
+
+void
+ngx_kafka_flush(ngx_kafka_broker_t *b, ngx_kafka_part_t *part)
+{
+    kl_offsets_t  o;
+
+    if (!part->flushing) {
+        ngx_kafka_flush_post(b, part);
+        return;
+    }
+
+    kl_snapshot(part->shared, &o);
+    part->flush_wanted = o.log_end;
+}
+
+
+static void
+ngx_kafka_flush_post(ngx_kafka_broker_t *b, ngx_kafka_part_t *part)
+{
+    ngx_kafka_flush_ctx_t  *ctx;
+
+    ctx = ngx_kafka_task_alloc(b, sizeof(ngx_kafka_flush_ctx_t));
+    if (ctx == NULL) {
+        /* those who wait end at their deadline; the next append tries again */
+        return;
+    }
+
+    ctx->broker = b;
+    ctx->part = part;
+
+    part->flushing = 1;
+    part->flush_wanted = -1;
+    ngx_kafka_part_ref(part);
+
+    ngx_kafka_task_post(ctx, ngx_kafka_flush_work, ngx_kafka_flush_done);
+}
+
+
+static void
+ngx_kafka_flush_work(void *data)
+{
+    ngx_kafka_flush_ctx_t  *ctx = data;
+
+    ngx_kafka_fault("flush-before");
+
+    ctx->rc = kl_flush(ctx->part->log, &ctx->flushed);
+
+    ngx_kafka_fault("flush-after");
+}
+
+
+static void
+ngx_kafka_flush_done(void *data)
+{
+    ngx_kafka_flush_ctx_t  *ctx = data;
+
+    int64_t              wanted;
+    ngx_kafka_part_t    *part = ctx->part;
+    ngx_kafka_broker_t  *b = ctx->broker;
+
+    part->flushing = 0;
+    wanted = part->flush_wanted;
+
+    if (ctx->rc == KL_OK && wanted > ctx->flushed && !part->gone) {
+        ngx_kafka_flush_post(b, part);
+    }
+
+    /* also a failure is news: waiters look at the state */
+    ngx_kafka_changed(b, part);
+
+    if (ctx->rc != KL_OK && part == b->journal) {
+        ngx_kafka_broker_suspend(b);
+    }
+
+    ngx_kafka_part_unref(b, part);
+}

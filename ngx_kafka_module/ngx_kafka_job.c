@@ -1,0 +1,591 @@
+/*
+ * Background jobs.  Each has a robust lock and a due time in the zone, so that
+ * it runs once per broker, not once per worker: a worker whose timer finds a job
+ * due posts a thread that trylocks it, looks at the due time again, works, sets
+ * the next one.  Timers are cancelable; an exiting worker begins none, and a job
+ * that runs then stops at its next step.
+ *
+ *   RETENTION    log.retention.check.interval.ms
+ *   CHECKPOINT   every minute: recovery points of what has grown
+ *   COMPACTION   every minute: the journal, when a segment was closed
+ *   SWEEP        after opening, and when a worker has died: leftovers
+ *   REOPEN       when a partition has failed: from disk, less and less often
+ */
+
+#include "ngx_kafka_life.h"
+
+
+#define NGX_KAFKA_MINUTE        60000
+#define NGX_KAFKA_REOPEN_FIRST  1000
+#define NGX_KAFKA_REOPEN_LAST   300000
+
+
+struct ngx_kafka_jobs_s {
+    ngx_event_t   timer;
+    int64_t       reopen_ms;
+    ngx_uint_t    running;                      /* bits of jobs, here */
+};
+
+typedef struct {
+    ngx_kafka_broker_t  *broker;
+    ngx_uint_t           job;
+    kc_t                 kc;
+    ngx_kafka_io_t       io;
+    int64_t              next_ms;
+    _Atomic uint32_t     failed;
+    int64_t              deadline_ms;
+    bool                 clean;
+} ngx_kafka_job_t;
+
+
+static void ngx_kafka_jobs_timer(ngx_event_t *ev);
+static void ngx_kafka_jobs_arm(ngx_kafka_broker_t *b);
+static void ngx_kafka_job_work(void *ctx);
+static void ngx_kafka_job_run(ngx_kafka_job_t *job);
+static void ngx_kafka_job_done(void *ctx);
+static bool ngx_kafka_job_stops(ngx_kafka_job_t *job);
+static void ngx_kafka_job_each(ngx_kafka_job_t *job,
+    bool (*visit)(ngx_kafka_broker_t *b, ngx_kafka_item_t *item, void *ctx));
+static bool ngx_kafka_job_retain(ngx_kafka_broker_t *b,
+    ngx_kafka_item_t *item, void *ctx);
+static bool ngx_kafka_job_checkpoint(ngx_kafka_broker_t *b,
+    ngx_kafka_item_t *item, void *ctx);
+static bool ngx_kafka_job_reopen(ngx_kafka_broker_t *b,
+    ngx_kafka_item_t *item, void *ctx);
+static bool ngx_kafka_job_flush(ngx_kafka_broker_t *b,
+    ngx_kafka_item_t *item, void *ctx);
+
+
+void
+ngx_kafka_jobs_start(ngx_kafka_broker_t *b)
+{
+    struct ngx_kafka_jobs_s  *jobs;
+
+    if (b->jobs == NULL) {
+        jobs = ngx_calloc(sizeof(struct ngx_kafka_jobs_s), b->log);
+        if (jobs == NULL) {
+            return;
+        }
+
+        jobs->timer.handler = ngx_kafka_jobs_timer;
+        jobs->timer.data = b;
+        jobs->timer.log = b->log;
+        jobs->timer.cancelable = 1;
+        jobs->reopen_ms = NGX_KAFKA_REOPEN_FIRST;
+
+        b->jobs = jobs;
+    }
+
+    /* what was found dead may have left data that nobody flushes */
+
+    if (ngx_kafka_wake_bury(b)) {
+        atomic_store(&b->zone->jobs[NGX_KAFKA_JOB_SWEEP].due_ms, 0);
+    }
+
+    ngx_kafka_jobs_arm(b);
+}
+
+
+void
+ngx_kafka_jobs_stop(ngx_kafka_broker_t *b)
+{
+    if (b->jobs && b->jobs->timer.timer_set) {
+        ngx_del_timer(&b->jobs->timer);
+    }
+}
+
+
+void
+ngx_kafka_jobs_kick(ngx_kafka_broker_t *b, ngx_uint_t job)
+{
+    int64_t  due;
+
+    if (b->jobs == NULL || b->exiting) {
+        return;
+    }
+
+    due = ngx_kafka_wall_ms();
+
+    if (job == NGX_KAFKA_JOB_REOPEN) {
+        due += b->jobs->reopen_ms;
+    }
+
+    atomic_store(&b->zone->jobs[job].due_ms, due);
+
+    ngx_kafka_jobs_arm(b);
+}
+
+
+static void
+ngx_kafka_jobs_timer(ngx_event_t *ev)
+{
+    int64_t               now;
+    ngx_uint_t            i;
+    ngx_kafka_job_t      *job;
+    ngx_kafka_broker_t   *b = ev->data;
+
+    if (b->exiting || ngx_exiting) {
+        return;
+    }
+
+    if (ngx_kafka_is_open(b)) {
+
+        kl_env_trim(b->env);
+
+        now = ngx_kafka_wall_ms();
+
+        for (i = 0; i < NGX_KAFKA_JOBS; i++) {
+
+            if (b->jobs->running & (1 << i)
+                || atomic_load(&b->zone->jobs[i].due_ms) > now)
+            {
+                continue;
+            }
+
+            if (i == NGX_KAFKA_JOB_REOPEN
+                && atomic_load(&b->zone->failed) == 0)
+            {
+                continue;
+            }
+
+            job = ngx_kafka_task_alloc(b, sizeof(ngx_kafka_job_t));
+            if (job == NULL) {
+                break;
+            }
+
+            job->broker = b;
+            job->job = i;
+            b->jobs->running |= 1 << i;
+
+            ngx_kafka_task_post(job, ngx_kafka_job_work, ngx_kafka_job_done);
+        }
+    }
+
+    ngx_kafka_jobs_arm(b);
+}
+
+
+/* For the job that is due next; a worker without work sleeps until then. */
+static void
+ngx_kafka_jobs_arm(ngx_kafka_broker_t *b)
+{
+    int64_t     now, due, next;
+    ngx_uint_t  i;
+
+    if (b->exiting) {
+        return;
+    }
+
+    now = ngx_kafka_wall_ms();
+    next = now + NGX_KAFKA_MINUTE;
+
+    for (i = 0; i < NGX_KAFKA_JOBS; i++) {
+
+        if (b->jobs->running & (1 << i)
+            || (i == NGX_KAFKA_JOB_REOPEN
+                && atomic_load(&b->zone->failed) == 0))
+        {
+            continue;
+        }
+
+        due = atomic_load(&b->zone->jobs[i].due_ms);
+        next = ngx_min(next, due);
+    }
+
+    /* also when the clock was set back */
+    next = ngx_max(next - now, 10);
+
+    if (b->jobs->timer.timer_set) {
+        ngx_del_timer(&b->jobs->timer);
+    }
+
+    ngx_add_timer(&b->jobs->timer, (ngx_msec_t) next);
+}
+
+
+static void
+ngx_kafka_job_work(void *ctx)
+{
+    ngx_kafka_job_t  *job = ctx;
+
+    int                    rc;
+    ngx_kafka_zone_job_t  *zj = &job->broker->zone->jobs[job->job];
+
+    rc = pthread_mutex_trylock(&zj->lock);
+
+    if (rc == EOWNERDEAD) {
+        (void) pthread_mutex_consistent(&zj->lock);
+
+    } else if (rc != 0) {
+        /* another worker is at it */
+        return;
+    }
+
+    if (atomic_load(&zj->due_ms) <= ngx_kafka_wall_ms()) {
+
+        ngx_memzero(&job->kc, sizeof(kc_t));
+        job->io.broker = job->broker;
+        job->next_ms = NGX_KAFKA_MINUTE;
+
+        if (kc_init(&job->kc, ngx_kafka_zone_mem(job->broker->zone),
+                    ngx_kafka_coord_io(&job->io)))
+        {
+            ngx_kafka_job_run(job);
+        }
+
+        kc_done(&job->kc);
+
+        atomic_store(&zj->due_ms, job->next_ms == INT64_MAX
+                                  ? INT64_MAX
+                                  : ngx_kafka_wall_ms() + job->next_ms);
+    }
+
+    (void) pthread_mutex_unlock(&zj->lock);
+}
+
+
+static void
+ngx_kafka_job_run(ngx_kafka_job_t *job)
+{
+    ngx_kafka_broker_t  *b = job->broker;
+
+    switch (job->job) {
+
+    case NGX_KAFKA_JOB_RETENTION:
+
+        if (ngx_kafka_coord_enter(b, &job->kc) == NGX_OK) {
+            job->next_ms = kc_broker_config_int(&job->kc, &b->config,
+                                        KC_LOG_RETENTION_CHECK_INTERVAL_MS);
+            job->next_ms = ngx_max(job->next_ms, 100);
+            ngx_kafka_coord_leave(b);
+        }
+
+        ngx_kafka_job_each(job, ngx_kafka_job_retain);
+        break;
+
+    case NGX_KAFKA_JOB_CHECKPOINT:
+        ngx_kafka_job_each(job, ngx_kafka_job_checkpoint);
+        break;
+
+    case NGX_KAFKA_JOB_COMPACTION:
+        (void) ngx_kafka_journal_compact(b);
+        break;
+
+    case NGX_KAFKA_JOB_SWEEP:
+        job->next_ms = INT64_MAX;
+        job->deadline_ms = 0;
+
+        ngx_kafka_job_each(job, ngx_kafka_job_flush);
+        ngx_kafka_sweep_deleted(b, b->deleted);
+
+        if (b->deleted) {
+            b->deleted->nelts = 0;
+        }
+
+        ngx_kafka_sweep_unknown(b);
+        break;
+
+    case NGX_KAFKA_JOB_REOPEN:
+        atomic_store(&b->zone->failed, 0);
+        atomic_store(&job->failed, 0);
+
+        ngx_kafka_job_each(job, ngx_kafka_job_reopen);
+
+        if (atomic_load(&job->failed)) {
+            b->jobs->reopen_ms = ngx_min(b->jobs->reopen_ms * 2,
+                                         NGX_KAFKA_REOPEN_LAST);
+            atomic_store(&b->zone->failed, 1);
+
+        } else {
+            b->jobs->reopen_ms = NGX_KAFKA_REOPEN_FIRST;
+        }
+
+        job->next_ms = b->jobs->reopen_ms;
+        break;
+    }
+}
+
+
+static void
+ngx_kafka_job_done(void *ctx)
+{
+    ngx_kafka_job_t  *job = ctx;
+
+    job->broker->jobs->running &= ~(1 << job->job);
+
+    if (!job->broker->exiting) {
+        ngx_kafka_jobs_arm(job->broker);
+    }
+}
+
+
+static bool
+ngx_kafka_job_stops(ngx_kafka_job_t *job)
+{
+    if (job->deadline_ms) {
+        return ngx_kafka_mono_ms() >= job->deadline_ms;
+    }
+
+    return !job->clean && (ngx_exiting || ngx_terminate || ngx_quit);
+}
+
+
+static void
+ngx_kafka_job_each(ngx_kafka_job_t *job,
+    bool (*visit)(ngx_kafka_broker_t *b, ngx_kafka_item_t *item, void *ctx))
+{
+    ngx_kafka_catalog_t  c;
+
+    if (ngx_kafka_catalog_fill(job->broker, &job->kc, true, &c) == NGX_OK) {
+        ngx_kafka_catalog_each(job->broker, &c, visit, job);
+    }
+
+    ngx_kafka_catalog_free(&c);
+}
+
+
+static bool
+ngx_kafka_job_retain(ngx_kafka_broker_t *b, ngx_kafka_item_t *item,
+    void *ctx)
+{
+    uint32_t       removed;
+    kl_log_t      *log;
+    kl_offsets_t   o;
+
+    if (ngx_kafka_job_stops(ctx)) {
+        return false;
+    }
+
+    kl_snapshot(kl_part(b->zone->parts, item->slot), &o);
+
+    if (o.state != KL_OPEN || o.incarnation != item->incarnation) {
+        return true;
+    }
+
+    log = ngx_kafka_item_open(b, item);
+    if (log == NULL) {
+        return false;
+    }
+
+    removed = 0;
+
+    (void) kl_retain(log, &item->config, ngx_kafka_wall_ms(),
+                     item->caching ? o.log_end : o.flushed, &removed);
+
+    kl_log_close(log);
+
+    return true;
+}
+
+
+static bool
+ngx_kafka_job_checkpoint(ngx_kafka_broker_t *b, ngx_kafka_item_t *item,
+    void *ctx)
+{
+    ngx_kafka_job_t  *job = ctx;
+
+    int64_t        flushed;
+    kl_log_t      *log;
+    kl_offsets_t   o;
+
+    if (ngx_kafka_job_stops(job)) {
+        atomic_fetch_add(&job->failed, 1);
+        return false;
+    }
+
+    kl_snapshot(kl_part(b->zone->parts, item->slot), &o);
+
+    if (o.state != KL_OPEN || o.incarnation != item->incarnation) {
+        return true;
+    }
+
+    if (!job->clean
+        && atomic_load(&b->zone->checkpoints[item->slot]) == o.log_end + 1)
+    {
+        return true;
+    }
+
+    log = ngx_kafka_item_open(b, item);
+    if (log == NULL) {
+        atomic_fetch_add(&job->failed, 1);
+        return false;
+    }
+
+    if ((o.flushed < o.log_end && kl_flush(log, &flushed) != KL_OK)
+        || kl_checkpoint(log, job->clean) != KL_OK)
+    {
+        atomic_fetch_add(&job->failed, 1);
+
+    } else {
+        atomic_store(&b->zone->checkpoints[item->slot], o.log_end + 1);
+    }
+
+    kl_log_close(log);
+
+    return true;
+}
+
+
+static bool
+ngx_kafka_job_reopen(ngx_kafka_broker_t *b, ngx_kafka_item_t *item,
+    void *ctx)
+{
+    ngx_kafka_job_t  *job = ctx;
+
+    bool           cut;
+    kl_log_t      *log;
+    kl_offsets_t   o;
+
+    kl_snapshot(kl_part(b->zone->parts, item->slot), &o);
+
+    if (o.state != KL_FAILED_STATE || o.incarnation != item->incarnation) {
+        return true;
+    }
+
+    if (ngx_kafka_job_stops(job)) {
+        atomic_fetch_add(&job->failed, 1);
+        return false;
+    }
+
+    log = ngx_kafka_item_open(b, item);
+
+    if (log == NULL
+        || kl_recover(log, b->zone->leader_epoch, &item->config, &cut)
+           != KL_OK)
+    {
+        atomic_fetch_add(&job->failed, 1);
+
+    } else {
+        ngx_log_error(NGX_LOG_NOTICE, b->log, 0,
+                      "kafka_broker \"%V\": partition \"%*s-%D\" is back",
+                      &b->name, (size_t) item->topic.len, item->topic.data,
+                      item->partition);
+    }
+
+    if (log) {
+        kl_log_close(log);
+    }
+
+    return true;
+}
+
+
+static bool
+ngx_kafka_job_flush(ngx_kafka_broker_t *b, ngx_kafka_item_t *item, void *ctx)
+{
+    ngx_kafka_job_t  *job = ctx;
+
+    int64_t        flushed;
+    kl_log_t      *log;
+    kl_offsets_t   o;
+
+    if (ngx_kafka_job_stops(job)) {
+        atomic_fetch_add(&job->failed, 1);
+        return false;
+    }
+
+    kl_snapshot(kl_part(b->zone->parts, item->slot), &o);
+
+    if (o.state != KL_OPEN || o.incarnation != item->incarnation
+        || (o.flushed == o.log_end && !job->clean))
+    {
+        return true;
+    }
+
+    log = ngx_kafka_item_open(b, item);
+
+    if (log == NULL || kl_flush(log, &flushed) != KL_OK) {
+        atomic_fetch_add(&job->failed, 1);
+    }
+
+    if (log) {
+        kl_log_close(log);
+    }
+
+    return true;
+}
+
+
+/*
+ * The last worker out: nobody else may use the directory, so what is made
+ * durable here stays as it is, and the next start has nothing to scan.
+ */
+void
+ngx_kafka_jobs_finish(ngx_kafka_broker_t *b, int64_t deadline_ms)
+{
+    int64_t             flushed, applied;
+    kl_log_t           *log;
+    kl_offsets_t        o;
+    ngx_uint_t          done;
+    ngx_kafka_job_t     job;
+    ngx_kafka_zone_t   *zone = b->zone;
+
+    if (atomic_load(&zone->state) != NGX_KAFKA_ZONE_OPEN) {
+        return;
+    }
+
+    ngx_memzero(&job, sizeof(ngx_kafka_job_t));
+    job.broker = b;
+    job.io.broker = b;
+    job.clean = true;
+    job.deadline_ms = deadline_ms;
+
+    if (!kc_init(&job.kc, ngx_kafka_zone_mem(zone),
+                 ngx_kafka_coord_io(&job.io)))
+    {
+        return;
+    }
+
+    log = NULL;
+    done = 0;
+
+    /* all at once first: what was appended is safe even when time runs out */
+
+    ngx_kafka_job_each(&job, ngx_kafka_job_flush);
+
+    kl_snapshot(kl_part(zone->parts, zone->journal_slot), &o);
+
+    log = ngx_kafka_journal_open(b, zone->journal_slot, o.incarnation);
+
+    if (log == NULL || kl_flush(log, &flushed) != KL_OK) {
+        goto done;
+    }
+
+    ngx_kafka_job_each(&job, ngx_kafka_job_checkpoint);
+
+    if (atomic_load(&job.failed)
+        || (deadline_ms && ngx_kafka_mono_ms() >= deadline_ms)
+        || kl_checkpoint(log, true) != KL_OK)
+    {
+        goto done;
+    }
+
+    if (ngx_kafka_coord_enter(b, &job.kc) != NGX_OK) {
+        goto done;
+    }
+
+    applied = kc_applied(&job.kc);
+
+    if (applied > atomic_load(&zone->snapshot)) {
+        (void) ngx_kafka_journal_snapshot(b, &job.kc, applied);
+    }
+
+    ngx_kafka_coord_leave(b);
+
+    done = (ngx_kafka_clean_mark(b) == NGX_OK);
+
+done:
+
+    if (log) {
+        kl_log_close(log);
+    }
+
+    kc_done(&job.kc);
+
+    if (done) {
+        ngx_kafka_owner_forget(b);
+
+        ngx_log_error(NGX_LOG_NOTICE, b->log, 0,
+                      "kafka_broker \"%V\": closed cleanly", &b->name);
+    }
+}

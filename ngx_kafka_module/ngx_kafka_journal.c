@@ -1,0 +1,851 @@
+/*
+ * The journal: a partition log of its own, and snapshots of the state it makes.
+ *
+ * <data>/@journal-0/<offset>.state holds the state as of journal offset, in the
+ * journal's own records; the coordinator's first and last record in it tell
+ * whether it is whole, each batch has its CRC.  It is written aside, synced,
+ * renamed, and the directory is synced, before anything it replaces goes.  The
+ * newest two are kept, and the journal from the older one on: a snapshot that
+ * turns out to be damaged costs time, not data.
+ */
+
+#include "ngx_kafka_life.h"
+
+#include "../codec/gen/kf_journal.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+
+
+#define NGX_KAFKA_STATE      ".state"
+#define NGX_KAFKA_STATE_LEN  (20 + sizeof(NGX_KAFKA_STATE) - 1)
+
+#define NGX_KAFKA_READ       (1024 * 1024)      /* a decision is smaller */
+
+
+/* Reads the batches of a snapshot file one after the other. */
+typedef struct {
+    int       fd;
+    uint8_t  *buf;
+    char     *problem;
+} ngx_kafka_state_file_t;
+
+/* Hands kc_compact() a snapshot, then the journal behind it. */
+typedef struct {
+    ngx_kafka_state_file_t   file;
+    kl_log_t                *log;
+    int64_t                  offset;
+    int64_t                  upto;
+    uint8_t                 *buf;
+    size_t                   pos;
+    size_t                   len;
+    ngx_array_t             *deleted;           /* topic ids in the journal */
+} ngx_kafka_feed_t;
+
+/* Takes the batches of a new snapshot. */
+typedef struct {
+    int        fd;
+    int        err;
+    char       dir[NGX_MAX_PATH];
+    char       tmp[NGX_MAX_PATH + 32];
+} ngx_kafka_sink_t;
+
+
+static ngx_int_t ngx_kafka_journal_dir(ngx_kafka_broker_t *b, char *buf);
+static ngx_uint_t ngx_kafka_states_list(ngx_kafka_broker_t *b,
+    int64_t *offsets, ngx_uint_t max);
+static ngx_int_t ngx_kafka_state_open(ngx_kafka_broker_t *b, int64_t offset,
+    ngx_kafka_state_file_t *f);
+static int ngx_kafka_state_next(ngx_kafka_state_file_t *f,
+    const uint8_t **batch, size_t *len);
+static void ngx_kafka_state_close(ngx_kafka_state_file_t *f);
+static ngx_int_t ngx_kafka_state_load(ngx_kafka_broker_t *b, kc_t *kc,
+    int64_t offset);
+static ngx_int_t ngx_kafka_journal_tail(ngx_kafka_broker_t *b, kl_log_t *log,
+    kc_t *kc, int64_t offset, int64_t upto);
+static int ngx_kafka_feed_next(void *ctx, const uint8_t **batch, size_t *len,
+    int64_t *end);
+static bool ngx_kafka_feed_deleted(void *ctx, int64_t offset,
+    int64_t timestamp_ms, const kf_record_t *record);
+static ngx_int_t ngx_kafka_sink_open(ngx_kafka_broker_t *b,
+    ngx_kafka_sink_t *sink);
+static bool ngx_kafka_sink_write(void *ctx, uint8_t *batch, size_t len);
+static ngx_int_t ngx_kafka_sink_done(ngx_kafka_broker_t *b,
+    ngx_kafka_sink_t *sink, int64_t offset, bool ok);
+static void ngx_kafka_states_prune(ngx_kafka_broker_t *b, kl_log_t *log);
+
+
+const kf_uuid_t  ngx_kafka_journal_id = {
+    { 0x6a, 0x6f, 0x75, 0x72, 0x6e, 0x61, 0x4c, 0x00,
+      0x80, 0, 0, 0, 0, 0, 0, 0x01 }
+};
+
+const kl_config_t  ngx_kafka_journal_config = {
+    .segment_bytes = 4 * 1024 * 1024,           /* what a start may replay */
+    .segment_ms = INT64_MAX,
+    .segment_index_bytes = 1024 * 1024,
+    .index_interval_bytes = 4096,
+    .retention_ms = -1,
+    .retention_bytes = -1,
+    .producer_expiration_ms = INT64_MAX,
+    .append_time = false,
+    .compacted = false
+};
+
+
+kl_log_t *
+ngx_kafka_journal_open(ngx_kafka_broker_t *b, int32_t slot,
+    uint64_t incarnation)
+{
+    return kl_log_open(b->env, slot, incarnation, ngx_kafka_journal_id,
+                       kf_str(NGX_KAFKA_JOURNAL), 0);
+}
+
+
+/* --- replay ------------------------------------------------------------------ */
+
+ngx_int_t
+ngx_kafka_journal_replay(ngx_kafka_broker_t *b, kl_log_t *log, kc_t *kc,
+    int64_t *snapshot)
+{
+    int64_t       offsets[64];
+    kl_offsets_t  o;
+    ngx_uint_t    i, n;
+
+    kl_snapshot(kl_log_part(log), &o);
+
+    n = ngx_kafka_states_list(b, offsets, 64);
+    *snapshot = -1;
+
+    for (i = 0; i < n; i++) {
+
+        if (offsets[i] > o.log_end) {
+            /*
+             * The journal was flushed up to it before the file was made, so this
+             * can only be a journal that lost its end.
+             */
+            ngx_log_error(NGX_LOG_CRIT, b->log, 0,
+                          "kafka_broker \"%V\": the journal ends at %L, before "
+                          "its snapshot %L; the broker stays closed",
+                          &b->name, o.log_end, offsets[i]);
+            return NGX_ERROR;
+        }
+
+        ngx_kafka_zone_arena_reset(b->zone);
+
+        if (kc_state_create(kc) == NULL) {
+            goto no_memory;
+        }
+
+        if (ngx_kafka_state_load(b, kc, offsets[i]) == NGX_OK) {
+            *snapshot = offsets[i];
+            break;
+        }
+    }
+
+    if (*snapshot == -1) {
+        ngx_kafka_zone_arena_reset(b->zone);
+
+        if (kc_state_create(kc) == NULL) {
+            goto no_memory;
+        }
+    }
+
+    if (ngx_max(*snapshot, 0) < o.log_start) {
+        ngx_log_error(NGX_LOG_CRIT, b->log, 0,
+                      "kafka_broker \"%V\": the journal begins at %L and no "
+                      "good snapshot covers what was before; the broker stays "
+                      "closed", &b->name, o.log_start);
+        return NGX_ERROR;
+    }
+
+    return ngx_kafka_journal_tail(b, log, kc, ngx_max(*snapshot, 0),
+                                  o.log_end);
+
+no_memory:
+
+    ngx_log_error(NGX_LOG_CRIT, b->log, 0,
+                  "kafka_broker \"%V\": the zone is too small for the journal's "
+                  "state, raise \"zone\"", &b->name);
+
+    return NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_kafka_state_load(ngx_kafka_broker_t *b, kc_t *kc, int64_t offset)
+{
+    int                      rc;
+    size_t                   len;
+    kc_rc_t                  krc;
+    const uint8_t           *batch;
+    ngx_kafka_state_file_t   f;
+
+    if (ngx_kafka_state_open(b, offset, &f) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    krc = KC_OK;
+
+    while ((rc = ngx_kafka_state_next(&f, &batch, &len)) == 1) {
+        krc = kc_replay(kc, batch, len, offset);
+        if (krc != KC_OK) {
+            break;
+        }
+    }
+
+    ngx_kafka_state_close(&f);
+
+    if (rc == 0 && krc == KC_OK && kc_applied(kc) == offset) {
+        return NGX_OK;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, b->log, 0,
+                  "kafka_broker \"%V\": snapshot %L of the journal is not "
+                  "usable: %*s", &b->name, offset,
+                  krc != KC_OK ? (size_t) kc->problem.len
+                               : sizeof("it is cut off") - 1,
+                  krc != KC_OK ? (const u_char *) kc->problem.data
+                               : (const u_char *) "it is cut off");
+
+    return NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_kafka_journal_tail(ngx_kafka_broker_t *b, kl_log_t *log, kc_t *kc,
+    int64_t offset, int64_t upto)
+{
+    size_t       pos, len;
+    int64_t      next;
+    uint8_t     *buf;
+    kc_rc_t      rc;
+    kl_rc_t      krc;
+    kf_batch_t   kb;
+
+    buf = ngx_alloc(NGX_KAFKA_READ, b->log);
+    if (buf == NULL) {
+        return NGX_ERROR;
+    }
+
+    rc = KC_OK;
+    krc = KL_OK;
+
+    while (offset < upto) {
+
+        krc = kl_read_batches(log, offset, upto, buf, NGX_KAFKA_READ, &len,
+                              &next);
+
+        if (krc != KL_OK || len == 0) {
+            break;
+        }
+
+        for (pos = 0; pos < len; pos += kb.size) {
+
+            if (kf_batch_header(buf + pos, len - pos, &kb) != KF_OK
+                || kb.size > len - pos
+                || !kf_batch_crc_ok(buf + pos, &kb))
+            {
+                krc = KL_CORRUPT;
+                break;
+            }
+
+            rc = kc_replay(kc, buf + pos, kb.size, kf_batch_next_offset(&kb));
+
+            if (rc != KC_OK) {
+                offset = kb.base_offset;
+                break;
+            }
+        }
+
+        if (rc != KC_OK || krc != KL_OK) {
+            break;
+        }
+
+        offset = next;
+    }
+
+    ngx_free(buf);
+
+    if (rc == KC_NO_MEMORY) {
+        ngx_log_error(NGX_LOG_CRIT, b->log, 0,
+                      "kafka_broker \"%V\": the zone is too small for the "
+                      "journal's state, raise \"zone\"", &b->name);
+        return NGX_ERROR;
+    }
+
+    if (rc != KC_OK) {
+        ngx_log_error(NGX_LOG_CRIT, b->log, 0,
+                      "kafka_broker \"%V\": the journal in \"%V/"
+                      NGX_KAFKA_JOURNAL "-0\" cannot be replayed at offset %L: "
+                      "%*s%s", &b->name, &b->data, offset,
+                      (size_t) kc->problem.len, kc->problem.data,
+                      rc == KC_NEWER ? "; a newer version of the module wrote "
+                      "it, use that one" : "");
+        return NGX_ERROR;
+    }
+
+    if (krc != KL_OK || offset < upto) {
+        ngx_log_error(NGX_LOG_CRIT, b->log, 0,
+                      "kafka_broker \"%V\": the journal in \"%V/"
+                      NGX_KAFKA_JOURNAL "-0\" cannot be read at offset %L",
+                      &b->name, &b->data, offset);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/* --- writing snapshots -------------------------------------------------------- */
+
+ngx_int_t
+ngx_kafka_journal_snapshot(ngx_kafka_broker_t *b, kc_t *kc, int64_t offset)
+{
+    kc_rc_t            rc;
+    kc_time_t          now;
+    ngx_kafka_sink_t   sink;
+
+    if (ngx_kafka_sink_open(b, &sink) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    now.wall_ms = ngx_kafka_wall_ms();
+    now.mono_ms = ngx_kafka_mono_ms();
+
+    rc = kc_snapshot(kc, now, ngx_kafka_sink_write, &sink);
+
+    if (ngx_kafka_sink_done(b, &sink, offset, rc == KC_OK) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    atomic_store(&b->zone->snapshot, offset);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_kafka_journal_compact(ngx_kafka_broker_t *b)
+{
+    char                 problem[256];
+    int64_t              newest[1], offset, flushed;
+    kc_rc_t              rc;
+    ngx_int_t            done;
+    kc_time_t            now;
+    kl_log_t            *log;
+    kl_offsets_t         o;
+    ngx_kafka_feed_t     feed;
+    ngx_kafka_sink_t     sink;
+    ngx_pool_t          *pool;
+    ngx_kafka_zone_t    *zone = b->zone;
+
+    kl_snapshot(kl_part(zone->parts, zone->journal_slot), &o);
+
+    log = ngx_kafka_journal_open(b, zone->journal_slot, o.incarnation);
+    if (log == NULL) {
+        return NGX_ERROR;
+    }
+
+    pool = ngx_create_pool(4096, b->log);
+    if (pool == NULL) {
+        kl_log_close(log);
+        return NGX_ERROR;
+    }
+
+    done = NGX_DECLINED;
+    ngx_memzero(&feed, sizeof(ngx_kafka_feed_t));
+    feed.file.fd = -1;
+
+    feed.log = log;
+    feed.upto = kl_active_base(log);
+
+    if (ngx_kafka_states_list(b, newest, 1) == 0) {
+        newest[0] = 0;
+    }
+
+    feed.offset = newest[0];
+
+    if (feed.upto <= feed.offset) {
+        goto done;
+    }
+
+    done = NGX_ERROR;
+
+    feed.deleted = ngx_array_create(pool, 16, sizeof(kf_uuid_t));
+    if (feed.deleted == NULL) {
+        goto done;
+    }
+
+    /* a snapshot never speaks of what the journal could still lose */
+
+    if (kl_flush(log, &flushed) != KL_OK || flushed < feed.upto) {
+        goto done;
+    }
+
+    if (newest[0] > 0
+        && ngx_kafka_state_open(b, newest[0], &feed.file) != NGX_OK)
+    {
+        goto done;
+    }
+
+    feed.buf = ngx_alloc(NGX_KAFKA_READ, b->log);
+    if (feed.buf == NULL || ngx_kafka_sink_open(b, &sink) != NGX_OK) {
+        goto done;
+    }
+
+    now.wall_ms = ngx_kafka_wall_ms();
+    now.mono_ms = ngx_kafka_mono_ms();
+
+    problem[0] = '\0';
+
+    rc = kc_compact(now, ngx_kafka_feed_next, ngx_kafka_sink_write, &sink,
+                    &offset, problem, sizeof(problem));
+
+    if (rc != KC_OK) {
+        ngx_log_error(NGX_LOG_CRIT, b->log, 0,
+                      "kafka_broker \"%V\": the journal cannot be compacted: "
+                      "%s", &b->name, problem);
+    }
+
+    if (rc == KC_OK) {
+        ngx_kafka_sweep_deleted(b, feed.deleted);
+    }
+
+    done = ngx_kafka_sink_done(b, &sink, offset, rc == KC_OK);
+
+    if (done == NGX_OK) {
+        atomic_store(&zone->snapshot, offset);
+        ngx_kafka_states_prune(b, log);
+
+        ngx_log_error(NGX_LOG_INFO, b->log, 0,
+                      "kafka_broker \"%V\": journal compacted up to %L",
+                      &b->name, offset);
+    }
+
+done:
+
+    ngx_kafka_state_close(&feed.file);
+
+    if (feed.buf) {
+        ngx_free(feed.buf);
+    }
+
+    kl_log_close(log);
+    ngx_destroy_pool(pool);
+
+    return done;
+}
+
+
+static int
+ngx_kafka_feed_next(void *ctx, const uint8_t **batch, size_t *len,
+    int64_t *end)
+{
+    ngx_kafka_feed_t  *feed = ctx;
+
+    int          rc;
+    int64_t      next;
+    kf_batch_t   kb;
+
+    if (feed->file.fd != -1) {
+        rc = ngx_kafka_state_next(&feed->file, batch, len);
+
+        if (rc != 0) {
+            *end = feed->offset;
+            return rc;
+        }
+
+        ngx_kafka_state_close(&feed->file);
+    }
+
+    if (feed->pos == feed->len) {
+
+        if (feed->offset >= feed->upto || ngx_exiting || ngx_terminate) {
+            return feed->offset >= feed->upto ? 0 : -1;
+        }
+
+        if (kl_read_batches(feed->log, feed->offset, feed->upto, feed->buf,
+                            NGX_KAFKA_READ, &feed->len, &next)
+            != KL_OK || feed->len == 0)
+        {
+            feed->len = 0;
+            feed->pos = 0;
+            return -1;
+        }
+
+        feed->pos = 0;
+        feed->offset = next;
+    }
+
+    if (kf_batch_header(feed->buf + feed->pos, feed->len - feed->pos, &kb)
+        != KF_OK
+        || kb.size > feed->len - feed->pos
+        || !kf_batch_crc_ok(feed->buf + feed->pos, &kb))
+    {
+        return -1;
+    }
+
+    (void) kf_batch_each(feed->buf + feed->pos, &kb, INT64_MAX,
+                         ngx_kafka_feed_deleted, feed);
+
+    *batch = feed->buf + feed->pos;
+    *len = kb.size;
+    *end = kf_batch_next_offset(&kb);
+
+    feed->pos += kb.size;
+
+    return 1;
+}
+
+
+/* Notes the topics whose deletion the snapshot will no longer tell. */
+static bool
+ngx_kafka_feed_deleted(void *ctx, int64_t offset, int64_t timestamp_ms,
+    const kf_record_t *record)
+{
+    ngx_kafka_feed_t  *feed = ctx;
+
+    int16_t                   type, version;
+    kf_heap_t                 heap;
+    kf_uuid_t                *id;
+    kf_arena_t                none;
+    kf_reader_t               r;
+    kf_delete_topic_record_t  rec;
+
+    ngx_memzero(&heap, sizeof(kf_heap_t));
+    kf_arena_init(&none, kf_heap_chunk, &heap, 0);
+
+    kf_reader_init(&r, record->value.data, record->value.len);
+    type = kf_read_i16(&r);
+    version = kf_read_i16(&r);
+
+    if (r.rc != KF_OK || type != KF_DELETE_TOPIC_RECORD
+        || kf_decode_delete_topic_record(&r, version, &none, &rec)
+           != KF_OK)
+    {
+        return true;
+    }
+
+    id = ngx_array_push(feed->deleted);
+    if (id) {
+        *id = rec.topic_id;
+    }
+
+    return true;
+}
+
+
+static ngx_int_t
+ngx_kafka_sink_open(ngx_kafka_broker_t *b, ngx_kafka_sink_t *sink)
+{
+    sink->err = 0;
+    sink->fd = -1;
+
+    if (ngx_kafka_journal_dir(b, sink->dir) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    (void) snprintf(sink->tmp, sizeof(sink->tmp), "%s/state.tmp", sink->dir);
+
+    sink->fd = open(sink->tmp, O_WRONLY|O_CREAT|O_TRUNC|O_CLOEXEC, 0600);
+
+    if (sink->fd == -1) {
+        ngx_log_error(NGX_LOG_CRIT, b->log, ngx_errno,
+                      "open() \"%s\" failed", sink->tmp);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+static bool
+ngx_kafka_sink_write(void *ctx, uint8_t *batch, size_t len)
+{
+    ngx_kafka_sink_t  *sink = ctx;
+
+    ssize_t  n;
+
+    while (len) {
+        n = write(sink->fd, batch, len);
+
+        if (n < 0) {
+            if (ngx_errno == NGX_EINTR) {
+                continue;
+            }
+
+            sink->err = ngx_errno;
+            return false;
+        }
+
+        batch += n;
+        len -= n;
+    }
+
+    return true;
+}
+
+
+static ngx_int_t
+ngx_kafka_sink_done(ngx_kafka_broker_t *b, ngx_kafka_sink_t *sink,
+    int64_t offset, bool ok)
+{
+    int         fd, n;
+    char        name[NGX_MAX_PATH + 64];
+    ngx_err_t   err;
+
+    err = sink->err;
+
+#ifndef NGX_KAFKA_BREAK_SNAPSHOT_SYNC
+    if (ok && fsync(sink->fd) == -1) {
+        err = ngx_errno;
+        ok = false;
+    }
+#endif
+
+    (void) close(sink->fd);
+
+    n = snprintf(name, sizeof(name), "%s/%020lld" NGX_KAFKA_STATE, sink->dir,
+                 (long long) offset);
+
+    if (n < 0 || (size_t) n >= sizeof(name)) {
+        ok = false;
+    }
+
+    ngx_kafka_fault("snapshot-rename");
+
+    if (ok && rename(sink->tmp, name) == -1) {
+        err = ngx_errno;
+        ok = false;
+    }
+
+    if (ok) {
+        fd = open(sink->dir, O_RDONLY|O_DIRECTORY|O_CLOEXEC);
+
+        if (fd == -1 || fsync(fd) == -1) {
+            err = ngx_errno;
+            ok = false;
+        }
+
+        if (fd != -1) {
+            (void) close(fd);
+        }
+    }
+
+    if (!ok) {
+        (void) unlink(sink->tmp);
+
+        ngx_log_error(NGX_LOG_ERR, b->log, err,
+                      "kafka_broker \"%V\": no snapshot of the journal was "
+                      "written", &b->name);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+/* The newest two stay, and the journal from the older one on. */
+static void
+ngx_kafka_states_prune(ngx_kafka_broker_t *b, kl_log_t *log)
+{
+    char        dir[NGX_MAX_PATH], name[NGX_MAX_PATH + 64];
+    int64_t     offsets[64];
+    ngx_uint_t  i, n;
+
+    n = ngx_kafka_states_list(b, offsets, 64);
+
+    if (n < 2 || ngx_kafka_journal_dir(b, dir) != NGX_OK) {
+        return;
+    }
+
+    (void) kl_drop_below(log, offsets[1]);
+
+    for (i = 2; i < n; i++) {
+        (void) snprintf(name, sizeof(name), "%s/%020lld" NGX_KAFKA_STATE, dir,
+                        (long long) offsets[i]);
+        (void) unlink(name);
+    }
+}
+
+
+/* --- files -------------------------------------------------------------------- */
+
+static ngx_int_t
+ngx_kafka_journal_dir(ngx_kafka_broker_t *b, char *buf)
+{
+    int  n;
+
+    n = snprintf(buf, NGX_MAX_PATH, "%s/" NGX_KAFKA_JOURNAL "-0",
+                 (char *) b->data.data);
+
+    return (n < 0 || n >= NGX_MAX_PATH) ? NGX_ERROR : NGX_OK;
+}
+
+
+/* The newest first. */
+static ngx_uint_t
+ngx_kafka_states_list(ngx_kafka_broker_t *b, int64_t *offsets,
+    ngx_uint_t max)
+{
+    DIR            *dir;
+    char            path[NGX_MAX_PATH];
+    int64_t         offset;
+    ngx_uint_t      i, j, n;
+    struct dirent  *de;
+
+    if (ngx_kafka_journal_dir(b, path) != NGX_OK) {
+        return 0;
+    }
+
+    dir = opendir(path);
+    if (dir == NULL) {
+        return 0;
+    }
+
+    n = 0;
+
+    while ((de = readdir(dir)) != NULL) {
+
+        if (strlen(de->d_name) != NGX_KAFKA_STATE_LEN
+            || strcmp(de->d_name + 20, NGX_KAFKA_STATE) != 0)
+        {
+            continue;
+        }
+
+        offset = ngx_atoof((u_char *) de->d_name, 20);
+        if (offset < 0) {
+            continue;
+        }
+
+        for (i = 0; i < n && offsets[i] > offset; i++) { /* void */ }
+
+        if (i == max) {
+            continue;
+        }
+
+        for (j = ngx_min(n, max - 1); j > i; j--) {
+            offsets[j] = offsets[j - 1];
+        }
+
+        offsets[i] = offset;
+        n = ngx_min(n + 1, max);
+    }
+
+    (void) closedir(dir);
+
+    return n;
+}
+
+
+static ngx_int_t
+ngx_kafka_state_open(ngx_kafka_broker_t *b, int64_t offset,
+    ngx_kafka_state_file_t *f)
+{
+    char  dir[NGX_MAX_PATH], name[NGX_MAX_PATH + 64];
+
+    f->buf = NULL;
+    f->fd = -1;
+
+    if (ngx_kafka_journal_dir(b, dir) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    (void) snprintf(name, sizeof(name), "%s/%020lld" NGX_KAFKA_STATE, dir,
+                    (long long) offset);
+
+    f->fd = open(name, O_RDONLY|O_CLOEXEC);
+
+    if (f->fd == -1) {
+        ngx_log_error(NGX_LOG_ERR, b->log, ngx_errno, "open() \"%s\" failed",
+                      name);
+        return NGX_ERROR;
+    }
+
+    f->buf = ngx_alloc(NGX_KAFKA_READ, b->log);
+    if (f->buf == NULL) {
+        ngx_kafka_state_close(f);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_kafka_state_close(ngx_kafka_state_file_t *f)
+{
+    if (f->fd != -1) {
+        (void) close(f->fd);
+        f->fd = -1;
+    }
+
+    if (f->buf) {
+        ngx_free(f->buf);
+        f->buf = NULL;
+    }
+}
+
+
+static ssize_t
+ngx_kafka_state_read(int fd, uint8_t *buf, size_t len)
+{
+    size_t   got;
+    ssize_t  n;
+
+    for (got = 0; got < len; got += n) {
+        n = read(fd, buf + got, len - got);
+
+        if (n < 0) {
+            if (ngx_errno == NGX_EINTR) {
+                n = 0;
+                continue;
+            }
+            return -1;
+        }
+
+        if (n == 0) {
+            break;
+        }
+    }
+
+    return got;
+}
+
+
+/* 1: a batch; 0: the file's end; -1: it is damaged or cannot be read. */
+static int
+ngx_kafka_state_next(ngx_kafka_state_file_t *f, const uint8_t **batch,
+    size_t *len)
+{
+    ssize_t     n;
+    kf_batch_t  kb;
+
+    n = ngx_kafka_state_read(f->fd, f->buf, KF_BATCH_HEADER);
+
+    if (n == 0) {
+        return 0;
+    }
+
+    if (n != KF_BATCH_HEADER
+        || kf_batch_header(f->buf, KF_BATCH_HEADER, &kb) != KF_OK
+        || kb.size > NGX_KAFKA_READ)
+    {
+        return -1;
+    }
+
+    n = ngx_kafka_state_read(f->fd, f->buf + KF_BATCH_HEADER,
+                             kb.size - KF_BATCH_HEADER);
+
+    if (n != (ssize_t) (kb.size - KF_BATCH_HEADER)
+        || !kf_batch_crc_ok(f->buf, &kb))
+    {
+        return -1;
+    }
+
+    *batch = f->buf;
+    *len = kb.size;
+
+    return 1;
+}

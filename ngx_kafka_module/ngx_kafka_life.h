@@ -1,0 +1,325 @@
+/*
+ * What the files about the life of a broker share among themselves: the zone,
+ * ownership, opening, recovery, journal, jobs.  The other files of the module
+ * use ngx_kafka.h only.
+ */
+
+#ifndef NGX_KAFKA_LIFE_H
+#define NGX_KAFKA_LIFE_H
+
+#include "ngx_kafka.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#pragma GCC visibility push(hidden)
+
+
+/* --- the zone ------------------------------------------------------------- */
+
+#define NGX_KAFKA_MAGIC       0x6b61666b612d7a31ULL
+#define NGX_KAFKA_LAYOUT      1                 /* raise with each change */
+
+#define NGX_KAFKA_ZONE_MIN    (2 * 1024 * 1024)
+
+#define NGX_KAFKA_ID_LEN      32                /* hexadecimal digits */
+
+/*
+ * The state word.
+ *
+ *   FRESH ──recovery lock──> RECOVERING ──all replayed──> OPEN
+ *                             ^   │ failed: back to what it was
+ *                             │   v
+ *   OPEN ──owner died, journal failed──> SUSPECT
+ *
+ * FRESH means that nothing of the zone may be trusted (a new zone, or another
+ * tree has used the directory since), SUSPECT that only the coordinator's state
+ * may not: the partitions stay in use.  Leaving OPEN happens under the
+ * coordinator's lock, so whoever holds that lock and reads OPEN is safe.
+ */
+#define NGX_KAFKA_ZONE_FRESH       0
+#define NGX_KAFKA_ZONE_RECOVERING  1
+#define NGX_KAFKA_ZONE_OPEN        2
+#define NGX_KAFKA_ZONE_SUSPECT     3
+
+/* Background jobs; each has a robust lock in the zone. */
+#define NGX_KAFKA_JOB_RETENTION    0
+#define NGX_KAFKA_JOB_CHECKPOINT   1
+#define NGX_KAFKA_JOB_COMPACTION   2
+#define NGX_KAFKA_JOB_SWEEP        3
+#define NGX_KAFKA_JOB_REOPEN       4            /* failed partitions */
+#define NGX_KAFKA_JOBS             5
+
+/* Why a worker is woken; bits of ngx_kafka_slot_t.pending. */
+#define NGX_KAFKA_WAKE_PARTS       1            /* its bitmap says which */
+#define NGX_KAFKA_WAKE_TOPICS      2
+#define NGX_KAFKA_WAKE_STATE       4            /* look at the state word */
+
+/* A worker's place in the zone.  alive is held as long as the process lives. */
+typedef struct {
+    pthread_mutex_t   alive;
+    _Atomic uint32_t  used;
+    _Atomic uint32_t  pending;
+    ngx_pid_t         pid;
+} ngx_kafka_slot_t;
+
+typedef struct {
+    pthread_mutex_t   lock;
+    _Atomic int64_t   due_ms;                   /* wall clock; 0: at once */
+} ngx_kafka_zone_job_t;
+
+/* Which partition a slot of the log's table was bound to. */
+typedef struct {
+    kf_uuid_t         topic_id;
+    int32_t           partition;
+} ngx_kafka_binding_t;
+
+struct ngx_kafka_zone_s {
+    uint64_t               magic;
+    uint64_t               layout;
+    u_char                 id[NGX_KAFKA_ID_LEN];
+    size_t                 size;
+
+    pthread_mutex_t        coord;               /* the coordinator's lock */
+    pthread_mutex_t        recovery;            /* only ever trylocked */
+
+    _Atomic uint32_t       state;
+    uint32_t               fresh;               /* recover everything */
+    _Atomic uint64_t       epoch;               /* one more each recovery */
+    _Atomic uint64_t       journal_epoch;       /* … that reopened the journal */
+    _Atomic uint64_t       topics_version;
+    _Atomic uint64_t       missed;              /* waits; see wait_missed() */
+    _Atomic int64_t        snapshot;            /* journal's newest; -1: none */
+    _Atomic uint32_t       failed;              /* partitions to be reopened */
+
+    /* under coord, and set while RECOVERING */
+    uint64_t               kc_version;          /* kc_topics_version() seen */
+    kc_state_t            *state_root;
+    int32_t                journal_slot;
+    int32_t                leader_epoch;
+
+    ngx_kafka_zone_job_t   jobs[NGX_KAFKA_JOBS];
+    ngx_kafka_slot_t       workers[KL_WORKER_SLOTS];
+
+    uint32_t               used;                /* opened once: not empty */
+    uint32_t               slots_n;             /* no slot above was bound */
+    uint32_t               parts_n;
+    uint32_t               words_n;             /* of one pending bitmap */
+    kl_shared_t           *parts;
+    ngx_kafka_binding_t   *bindings;            /* by slot */
+    _Atomic int64_t       *checkpoints;         /* by slot: end then + 1 */
+    _Atomic uint64_t      *pending;             /* [worker][words_n] */
+    ngx_slab_pool_t       *arena;               /* the coordinator's memory */
+    size_t                 arena_size;
+};
+
+ngx_int_t ngx_kafka_zone_init(ngx_shm_zone_t *shm_zone, void *data);
+/* May a zone of this size hold anything?  Used by the parser. */
+ngx_int_t ngx_kafka_zone_fits(size_t size);
+/* An empty arena for a state to be rebuilt in. */
+void ngx_kafka_zone_arena_reset(ngx_kafka_zone_t *zone);
+ngx_int_t ngx_kafka_mutex_init(pthread_mutex_t *m);
+
+/* The memory of the coordinator's state: caller holds its lock. */
+kc_mem_t ngx_kafka_zone_mem(ngx_kafka_zone_t *zone);
+
+
+/* --- ownership ------------------------------------------------------------ */
+
+/*
+ * Tries to become a user of the data directory.  NGX_OK: the read lock is held
+ * and the file holds this zone's id; NGX_AGAIN: somebody else uses it;
+ * NGX_ERROR: the directory or the file cannot be used (logged).
+ */
+ngx_int_t ngx_kafka_owner_try(ngx_kafka_broker_t *b);
+/* While a user: are we the only one?  Then nobody else can become one. */
+ngx_int_t ngx_kafka_owner_alone(ngx_kafka_broker_t *b);
+/* The directory was closed cleanly: this zone's id is no longer valid. */
+void ngx_kafka_owner_forget(ngx_kafka_broker_t *b);
+void ngx_kafka_owner_release(ngx_kafka_broker_t *b);
+
+/* The mark of a clean stop, a file in the data directory. */
+ngx_int_t ngx_kafka_clean_mark(ngx_kafka_broker_t *b);
+/* NGX_OK: it was there and is gone now; NGX_DECLINED: it was not. */
+ngx_int_t ngx_kafka_clean_take(ngx_kafka_broker_t *b);
+
+/* Makes the directory for the workers' user; the master's only act. */
+void ngx_kafka_owner_make_dir(ngx_cycle_t *cycle, ngx_kafka_broker_t *b);
+
+
+/* --- coordinator ---------------------------------------------------------- */
+
+/* What the coordinator's io works on; one per handle. */
+typedef struct {
+    ngx_kafka_broker_t  *broker;
+    kl_log_t            *journal;               /* NULL: the worker's own */
+    ngx_array_t         *deleted;               /* ids, while replaying */
+} ngx_kafka_io_t;
+
+/* Process-local tables for kc_init(): appends to the journal, binds slots. */
+kc_io_t ngx_kafka_coord_io(ngx_kafka_io_t *io);
+
+/* The same lock for a thread, which brings its own handle: attaches kc.
+ * NGX_OK, or NGX_AGAIN when the state is not whole. */
+ngx_int_t ngx_kafka_coord_enter(ngx_kafka_broker_t *b, kc_t *kc);
+void ngx_kafka_coord_leave(ngx_kafka_broker_t *b);
+
+/* Attaches this worker to an OPEN zone.  NGX_AGAIN: it is not. */
+ngx_int_t ngx_kafka_coord_attach(ngx_kafka_broker_t *b);
+
+/* How a recovery ended. */
+#define NGX_KAFKA_RECOVERED   0
+#define NGX_KAFKA_BUSY        1                 /* another worker does it */
+#define NGX_KAFKA_REFUSED     2                 /* logged; try again later */
+
+/* A thread's work: brings the zone to OPEN. */
+ngx_uint_t ngx_kafka_coord_recover(ngx_kafka_broker_t *b);
+
+
+/* --- catalog -------------------------------------------------------------- */
+
+/* All partitions of a moment, copied out of the coordinator's state. */
+typedef struct {
+    kf_uuid_t     topic_id;
+    kf_str_t      topic;
+    int32_t       partition;
+    int32_t       slot;
+    uint64_t      incarnation;
+    kl_config_t   config;
+    bool          caching;
+} ngx_kafka_item_t;
+
+typedef struct {
+    ngx_kafka_item_t  *items;
+    size_t             n;
+    size_t             size;
+    kf_heap_t          heap;                    /* names */
+    kf_arena_t         arena;
+} ngx_kafka_catalog_t;
+
+/*
+ * Fills a catalog.  locked: takes the coordinator's lock in slices; else the
+ * caller has the state to itself.  NGX_OK, NGX_AGAIN (not open), NGX_ERROR.
+ */
+ngx_int_t ngx_kafka_catalog_fill(ngx_kafka_broker_t *b, kc_t *kc, bool locked,
+    ngx_kafka_catalog_t *c);
+void ngx_kafka_catalog_free(ngx_kafka_catalog_t *c);
+
+/* Runs visit() for every item on a few threads; it may be called at once from
+ * several.  Stops early when visit() answers false. */
+void ngx_kafka_catalog_each(ngx_kafka_broker_t *b, ngx_kafka_catalog_t *c,
+    bool (*visit)(ngx_kafka_broker_t *b, ngx_kafka_item_t *item, void *ctx),
+    void *ctx);
+kl_log_t *ngx_kafka_item_open(ngx_kafka_broker_t *b,
+    const ngx_kafka_item_t *item);
+
+
+/* --- journal -------------------------------------------------------------- */
+
+#define NGX_KAFKA_JOURNAL       "@journal"      /* no topic can be called so */
+
+extern const kf_uuid_t    ngx_kafka_journal_id;
+extern const kl_config_t  ngx_kafka_journal_config;
+
+kl_log_t *ngx_kafka_journal_open(ngx_kafka_broker_t *b, int32_t slot,
+    uint64_t incarnation);
+
+/*
+ * Rebuilds the state in the zone's arena, which is emptied: the newest valid
+ * snapshot, then the records after it.  NGX_ERROR: refused, logged.
+ * *snapshot: the offset of the snapshot used, -1 for none.
+ */
+ngx_int_t ngx_kafka_journal_replay(ngx_kafka_broker_t *b, kl_log_t *log,
+    kc_t *kc, int64_t *snapshot);
+
+/* Writes <offset>.snapshot from kc's state. */
+ngx_int_t ngx_kafka_journal_snapshot(ngx_kafka_broker_t *b, kc_t *kc,
+    int64_t offset);
+
+/* Compaction: closed segments into a private state, a snapshot of it, then
+ * what lies wholly below goes.  NGX_DECLINED: nothing to do. */
+ngx_int_t ngx_kafka_journal_compact(ngx_kafka_broker_t *b);
+
+
+/* --- what deletions leave: ngx_kafka_sweep.c ------------------------------ */
+
+/*
+ * DeleteTopics removes its directories itself, after its record is flushed.  A
+ * process may die in between; whoever reads the deletion in the journal again (a
+ * full recovery, a compaction) finishes it then.  Both are a thread's work.
+ */
+void ngx_kafka_sweep_deleted(ngx_kafka_broker_t *b, ngx_array_t *ids);
+/* Directories that the state doesn't know are reported, one line each. */
+void ngx_kafka_sweep_unknown(ngx_kafka_broker_t *b);
+
+
+/* --- wake-ups ------------------------------------------------------------- */
+
+struct ngx_kafka_fired_s {
+    ngx_queue_t   queue;                        /* of watches */
+    ngx_event_t   event;
+};
+
+/* Makes the eventfds, once, in the master. */
+ngx_int_t ngx_kafka_wake_init_module(ngx_cycle_t *cycle);
+/* Claims a slot and listens to its eventfd.  NGX_AGAIN: all are taken. */
+/* Queues; at init_process, before anything can wait. */
+ngx_int_t ngx_kafka_wake_prepare(ngx_kafka_broker_t *b);
+ngx_int_t ngx_kafka_wake_start(ngx_kafka_broker_t *b);
+void ngx_kafka_wake_stop(ngx_kafka_broker_t *b);
+/* Slots of workers that died since the last call. */
+ngx_uint_t ngx_kafka_wake_bury(ngx_kafka_broker_t *b);
+
+/* Watches of a control block, here and elsewhere; any thread may call it for the
+ * others, only the event loop for its own. */
+void ngx_kafka_wake_slot(ngx_kafka_broker_t *b, int32_t slot);
+void ngx_kafka_wake_all(ngx_kafka_broker_t *b, uint32_t why);
+/* Watches of all control blocks of this worker. */
+void ngx_kafka_wake_own(ngx_kafka_broker_t *b);
+void ngx_kafka_wake_ready(ngx_kafka_broker_t *b);
+
+
+/* --- broker and jobs ------------------------------------------------------ */
+
+/* Looks at the state and does what is due: own, open, attach, wait. */
+void ngx_kafka_broker_step(ngx_kafka_broker_t *b);
+void ngx_kafka_broker_retry(ngx_kafka_broker_t *b, ngx_msec_t after);
+/* The state is no longer whole: requests park, recovery is on its way. */
+void ngx_kafka_broker_suspend(ngx_kafka_broker_t *b);
+/* The worker has begun to exit. */
+void ngx_kafka_broker_quit(ngx_kafka_broker_t *b);
+
+void ngx_kafka_jobs_start(ngx_kafka_broker_t *b);
+void ngx_kafka_jobs_stop(ngx_kafka_broker_t *b);
+/* Runs a job soon. */
+void ngx_kafka_jobs_kick(ngx_kafka_broker_t *b, ngx_uint_t job);
+/* Makes everything durable and marks the directory clean; needs to be alone.
+ * A thread's work, or exit_process's.  deadline_ms: monotonic; 0: none. */
+void ngx_kafka_jobs_finish(ngx_kafka_broker_t *b, int64_t deadline_ms);
+
+int64_t ngx_kafka_wall_ms(void);
+int64_t ngx_kafka_mono_ms(void);
+
+/* For log/: ctx is the broker. */
+void ngx_kafka_log_line(void *ctx, kl_log_level_t level, int err,
+    const char *line);
+
+
+/* --- faults --------------------------------------------------------------- */
+
+/*
+ * Points where a test kills the process: NGX_KAFKA_FAULT names a file in the
+ * environment; a line "name" or "name:n" in it ends the first process that
+ * comes to the point (for the n-th time), which removes the file first.
+ */
+#if (NGX_KAFKA_FAULTS)
+void ngx_kafka_fault_init(void);
+void ngx_kafka_fault(const char *name);
+#else
+#define ngx_kafka_fault(name)
+#endif
+
+
+#pragma GCC visibility pop
+
+#endif
