@@ -863,11 +863,11 @@ ready(void)
 }
 
 
-/* Creates or deletes a topic; after creation waits until it has leaders. */
+/* Creates or deletes a topic; after creation waits until it is served. */
 static void
 topic(void)
 {
-    int       fd = dial(true), i;
+    int       fd = dial(true), i, k;
     answer_t  a;
 
     if (opt.mode->mode == MODE_DELETE) {
@@ -887,6 +887,13 @@ topic(void)
     for (i = 0; i < 1000; i++) {
         if (ask(fd, 3, wire_metadata(opt.topic), &a) != 0) {
             break;
+        }
+
+        for (k = 0; k < opt.partitions && a.leaders == opt.partitions; k++) {
+            if (ask(fd, 2, wire_list_offsets(opt.topic, k, -1), &a) != 0) {
+                fail("create %s: the connection was closed", opt.topic);
+            }
+            a.leaders = a.error ? 0 : opt.partitions;
         }
 
         if (a.leaders == opt.partitions) {
