@@ -593,7 +593,7 @@ ngx_stream_kafka_broker(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     if (b->data.len == 0) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "no \"data\" in broker \"%V\", write \"data "
-                           "/PATH;\", the directory that it keeps its logs in",
+                           "/PATH;\" to name its directory",
                            &b->name);
         return NGX_CONF_ERROR;
     }
@@ -845,8 +845,7 @@ ngx_kafka_broker_config(ngx_conf_t *cf, ngx_kafka_block_t *block,
                           sizeof(text));
 
     if (bad) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "config \"%V\": %s", name,
-                           bad);
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s", bad);
         return NGX_CONF_ERROR;
     }
 
