@@ -19,7 +19,7 @@
  *
  * A hole is what was never written: zeros up to the next valid batch, from the
  * start of the missing batch or, of one that got through in part, for 512 bytes
- * at least; or a segment that ends early.
+ * at least; or a segment that ends before or inside the missing batch.
  *
  * Memory is bounded by one buffer.  The partition's lock is taken at the end
  * only; the jobs mutex keeps others from doing the same.
@@ -200,6 +200,10 @@ kl_recover_bad(kl_recovery_t *r, size_t i, kl_file_t *f, int64_t pos,
     rc = kl_scan_hole(&r->scan, f, pos, found ? at : size, KL_HOLE_MIN, &hole);
     if (rc != KL_OK) {
         return rc;
+    }
+
+    if (!found && kl_scan_is_short(&r->scan, f, pos, size)) {
+        hole = true;
     }
 
     for (j = i + 1; !found && j < r->n; j++) {

@@ -209,6 +209,22 @@ kl_scan_search(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
 }
 
 
+bool
+kl_scan_is_short(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end)
+{
+    size_t          len;
+    kf_batch_t      b;
+    const uint8_t  *data;
+
+    if (end - pos < KF_BATCH_HEADER) {
+        return true;
+    }
+
+    return kl_scan_fill(s, f, pos, KF_BATCH_HEADER, &data, &len) == KL_OK
+           && kf_batch_header(data, len, &b) == KF_OK && b.size > end - pos;
+}
+
+
 kl_rc_t
 kl_scan_hole(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
     int64_t min, bool *hole)

@@ -33,6 +33,9 @@ kl_rc_t kl_scan_batch(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
 kl_rc_t kl_scan_search(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
     int64_t offset, bool *found, int64_t *at, kf_batch_t *b);
 
+/* Does the batch at pos begin before end, by its own account, and not end there? */
+bool kl_scan_is_short(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end);
+
 /* Is [pos, end) empty, all zeros, or at its end zeros for at least min bytes? */
 kl_rc_t kl_scan_hole(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
     int64_t min, bool *hole);
