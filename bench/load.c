@@ -912,7 +912,7 @@ usage(void)
 {
     fprintf(stderr,
 "usage: load MODE [options]\n"
-"  produce       ready-made batches      fetch         read partitions through\n"
+"  produce       ready-made batches      fetch         whole partitions\n"
 "  list-offsets  small requests          api-versions  small requests\n"
 "  idle          memory of connections   tree          memory and CPU of -P\n"
 "  create        a topic (-o NAME=VALUE) delete        a topic\n"

@@ -42,7 +42,8 @@ proc_stat(pid_t pid, proc_t *p)
 
     s = strrchr(line, ')');
     if (s == NULL
-        || sscanf(s + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu",
+        || sscanf(s + 1,
+                  " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu",
                   &p->ppid, &user, &sys)
            != 3)
     {

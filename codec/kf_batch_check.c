@@ -162,6 +162,7 @@ typedef struct {
     const kf_batch_rules_t  *rules;
     kf_batch_verdict_t      *verdict;
     int32_t                  index;
+    bool                     append_time;   /* the batch says so */
     kf_scan_t                scan;
 } kf_batch_walk_t;
 
@@ -191,7 +192,9 @@ kf_batch_walk_record(kf_batch_walk_t *w, const kf_record_brief_t *brief)
         return false;
     }
 
-    ts = kf_batch_time(w->batch, brief->timestamp_delta_ms);
+    ts = w->append_time
+         ? w->batch->max_timestamp_ms
+         : kf_batch_time(w->batch, brief->timestamp_delta_ms);
 
     if (w->rules->check_timestamps && ts != -1
         && (ts < w->rules->timestamp_min_ms
@@ -267,13 +270,23 @@ kf_batch_walk(const uint8_t *data, const kf_batch_t *b,
     kf_batch_refuse(v, KF_ERR_NONE, -1, NULL);
     v->max_timestamp_ms = -1;
 
-    if (rules->check_timestamps && (b->attributes & KF_ATTR_LOG_APPEND_TIME)) {
+    memset(&walk, 0, sizeof(walk));
+    walk.append_time = (b->attributes & KF_ATTR_LOG_APPEND_TIME) != 0;
+
+    /*
+     * A producer that claims the broker's time: as Kafka, refused where the
+     * broker does set the time or none is given; else the time given is that
+     * of every record, and kf_batch_amend() takes the claim back.
+     */
+
+    if (walk.append_time
+        && (!rules->check_timestamps || b->max_timestamp_ms == -1))
+    {
         kf_batch_refuse(v, KF_ERR_INVALID_TIMESTAMP, 0,
                         "only the broker may set the log append time");
         return;
     }
 
-    memset(&walk, 0, sizeof(walk));
     walk.batch = b;
     walk.rules = rules;
     walk.verdict = v;

@@ -297,8 +297,28 @@ amend(void)
     is(k.attributes, 0, "and no foreign bits");
     free(b.p);
 
+    /* the broker's timestamp type, which is not a client's to choose */
+
     h = head(KF_ATTR_LOG_APPEND_TIME, 10);
-    headed(h, KF_ERR_INVALID_TIMESTAMP, 0, "the broker's timestamp type");
+    h.max_timestamp = -1;
+    headed(h, KF_ERR_INVALID_TIMESTAMP, 0, "append time, but none");
+    h.max_timestamp = T0 + 3600001;
+    headed(h, KF_ERR_INVALID_TIMESTAMP, 0, "append time, in the future");
+
+    h.max_timestamp = T0 - 1;
+    b = wrap(&h, records.p, records.len);
+    r.check_timestamps = false;
+    refused(&b, &r, KF_ERR_INVALID_TIMESTAMP, 0,
+            "append time, where the broker sets it");
+    r.check_timestamps = true;
+    refused(&b, &r, KF_ERR_NONE, -1, "append time, in range");
+    kf_batch_check(b.p, b.len, &r, &k, &v);
+    kf_batch_walk(b.p, &k, &r, &v);
+    ok(kf_batch_amend(b.p, &k, &v), "is stored as the record's own");
+    kf_batch_check(b.p, b.len, &r, &k, &v);
+    ok(v.error == KF_ERR_NONE && k.attributes == 0
+       && k.max_timestamp_ms == T0 - 1, "with the time that it gave");
+    free(b.p);
 }
 
 
