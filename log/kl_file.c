@@ -416,21 +416,28 @@ kl_file_size(kl_log_t *log, const kl_pub_t *pub, kl_file_t *f, int64_t *size)
 }
 
 
-void
+/* -1: the .log, which goes last, is still there. */
+int
 kl_file_unlink(kl_log_t *log, int64_t base)
 {
-    int                 i;
+    int                 i, rc = 0;
     char                path[KL_PATH_MAX];
     static const char  *suffix[] = { ".index", ".timeindex", ".txnindex",
                                      ".log" };
 
     for (i = 0; i < 4; i++) {
+        errno = kl_fault("unlink");
+        rc = 0;
+
         if (kl_segment_path(path, log, base, suffix[i]) == 0
-            && unlink(path) != 0 && errno != ENOENT)
+            && (errno || unlink(path) != 0) && errno != ENOENT)
         {
             kl_say(log->env, KL_LOG_ERR, errno, "%s: unlink failed", path);
+            rc = -1;
         }
     }
+
+    return rc;
 }
 
 

@@ -283,7 +283,7 @@ int kl_file_index_fd(kl_log_t *log, kl_file_t *f);
 int kl_file_time_fd(kl_log_t *log, kl_file_t *f);
 kl_rc_t kl_file_size(kl_log_t *log, const kl_pub_t *pub, kl_file_t *f,
     int64_t *size);
-void kl_file_unlink(kl_log_t *log, int64_t base);
+int kl_file_unlink(kl_log_t *log, int64_t base);
 /* Drops what the table has of this handle's incarnation (all: of the slot). */
 void kl_files_drop(kl_env_t *env, int32_t slot, int64_t below, bool all);
 

@@ -144,7 +144,11 @@ kl_recover_cut(kl_recovery_t *r, size_t i, kl_file_t *f, int64_t pos,
         }
 
         kl_file_unref(later);
-        kl_file_unlink(r->log, r->bases[r->n - 1]);
+
+        if (kl_file_unlink(r->log, r->bases[r->n - 1]) != 0) {
+            return KL_STORAGE_ERROR;
+        }
+
         r->n--;
     }
 

@@ -38,12 +38,18 @@ kl_repair_files(kl_log_t *log, kl_pub_t *pub)
     }
 
     for (i = 0; i < n; i++) {
-        if (bases[i] > pub->active_base) {
-            kl_file_unlink(log, bases[i]);
+        if (bases[i] > pub->active_base
+            && kl_file_unlink(log, bases[i]) != 0)
+        {
+            rc = KL_STORAGE_ERROR;
         }
     }
 
     free(bases);
+
+    if (rc != KL_OK) {
+        return rc;
+    }
 
     rc = kl_file_get(log, pub, pub->active_base, &f);
     if (rc != KL_OK) {

@@ -19,12 +19,16 @@ typedef struct {
 } kl_cut_t;
 
 
-/* Publishes the new start and removes the files.  The jobs mutex is held. */
+/*
+ * Publishes the new start and removes the files: all that are below it, also
+ * those of an earlier cut that did not come to its end, or a later one would
+ * leave a gap.  The jobs mutex is held.
+ */
 static kl_rc_t
-kl_retain_cut(kl_log_t *log, const kl_pub_t *old, const int64_t *bases,
-    const kl_cut_t *cut)
+kl_retain_cut(kl_log_t *log, const kl_pub_t *old, const kl_cut_t *cut)
 {
-    size_t    i;
+    size_t    i, n;
+    int64_t  *bases;
     kl_rc_t   rc;
     kl_pub_t  pub;
 
@@ -58,10 +62,20 @@ kl_retain_cut(kl_log_t *log, const kl_pub_t *old, const int64_t *bases,
 
     (void) kl_fault("retain.published");
 
-    for (i = 0; i < cut->n; i++) {
-        kl_file_unlink(log, bases[i]);
+    rc = kl_segments_list(log, &bases, &n);
+    if (rc != KL_OK) {
+        return rc;
+    }
+
+    for (i = 0; i < n && bases[i] < cut->keep; i++) {
+        if (kl_file_unlink(log, bases[i]) != 0) {
+            break;
+        }
+
         (void) kl_fault("retain.unlinked");
     }
+
+    free(bases);
 
     kl_files_drop(log->env, log->slot, cut->keep, false);
 
@@ -212,7 +226,7 @@ kl_retain_segments(kl_log_t *log, const kl_config_t *cf, int64_t now_ms,
     }
 
     if (rc == KL_OK && cut.n > 0) {
-        rc = kl_retain_cut(log, &pub, bases, &cut);
+        rc = kl_retain_cut(log, &pub, &cut);
 
         if (rc == KL_OK) {
             *removed = (uint32_t) cut.n;
@@ -300,7 +314,7 @@ kl_drop_below(kl_log_t *log, int64_t offset)
     }
 
     if (rc == KL_OK && cut.n > 0) {
-        rc = kl_retain_cut(log, &pub, bases, &cut);
+        rc = kl_retain_cut(log, &pub, &cut);
     }
 
     free(bases);

@@ -1,0 +1,468 @@
+/*
+ * Failing system calls and dying processes.  The log is compiled in here with
+ * its fault points; a test fails if its point was not reached.
+ */
+
+#define KL_FAULTS
+
+#include "../../log/kl_append.c"
+#include "../../log/kl_checkpoint.c"
+#include "../../log/kl_env.c"
+#include "../../log/kl_epoch.c"
+#include "../../log/kl_file.c"
+#include "../../log/kl_flush.c"
+#include "../../log/kl_index.c"
+#include "../../log/kl_io.c"
+#include "../../log/kl_metadata.c"
+#include "../../log/kl_open.c"
+#include "../../log/kl_producer.c"
+#include "../../log/kl_read.c"
+#include "../../log/kl_recover.c"
+#include "../../log/kl_remove.c"
+#include "../../log/kl_repair.c"
+#include "../../log/kl_retain.c"
+#include "../../log/kl_scan.c"
+#include "../../log/kl_segment.c"
+#include "../../log/kl_shared.c"
+#include "../../log/kl_snapshot.c"
+#include "../../log/kl_time.c"
+
+#include <sys/resource.h>
+
+#include "log_lib.h"
+
+#define PARTS  2
+#define PRODS  16
+
+static const char  *fault_point;        /* NULL: none */
+static int          fault_after;        /* times it is passed before */
+static int          fault_errno;        /* 0: die */
+static int          fault_hits;
+
+static batch_t      x;
+static kl_append_t  res;
+
+
+static int
+hook(const char *point)
+{
+    if (fault_point == NULL || strcmp(point, fault_point) != 0
+        || fault_after-- > 0)
+    {
+        return 0;
+    }
+
+    fault_hits++;
+
+    if (fault_errno == 0) {
+        kill(getpid(), SIGKILL);
+        pause();
+    }
+
+    return fault_errno;
+}
+
+
+static void
+fault(const char *point, int after, int err)
+{
+    fault_point = point;
+    fault_after = after;
+    fault_errno = err;
+    fault_hits = 0;
+}
+
+
+static void
+begin(void)
+{
+    config.segment_bytes = 1 << 30;
+    config.index_interval_bytes = 100;
+    fault(NULL, 0, 0);
+    data_make();
+    broker_start(PARTS, PRODS);
+}
+
+
+static void
+end(void)
+{
+    fault(NULL, 0, 0);
+    broker_end(PARTS, PRODS);
+    data_remove(data_dir);
+}
+
+
+static kl_rc_t
+restart(void)
+{
+    bool  truncated;
+
+    broker_end(PARTS, PRODS);
+    broker_start(PARTS, PRODS);
+
+    return kl_recover(plog, 0, &config, &truncated);
+}
+
+
+static kl_rc_t
+put(int64_t pid, int32_t seq, size_t size)
+{
+    batch_make(&x, 1, size, (uint32_t) seq, 1000 + seq);
+    batch_producer(&x, pid, 0, seq, 0);
+
+    return append(plog, &x, &res);
+}
+
+
+/* An append that fails changes nothing, and the next one goes through. */
+static void
+failing_append(const char *point, int after, int err, const char *label)
+{
+    int64_t       size;
+    char          name[64];
+    kl_offsets_t  a, b;
+
+    begin();
+
+    for (int i = 0; i < 5; i++) {
+        put(1, i, 100);
+    }
+
+    if (strcmp(point, "create") == 0) {
+        config.segment_bytes = 100;
+    }
+
+    snprintf(name, sizeof(name), "%s", segment_name(0, ".log"));
+    a = offsets(plog);
+    size = file_size(name);
+
+    fault(point, after, err);
+    is(put(1, 5, 100), KL_STORAGE_ERROR, label);
+    is(fault_hits, 1, "the point was reached");
+    ok(last_level == KL_LOG_CRIT, "it is logged");
+    fault(NULL, 0, 0);
+
+    b = offsets(plog);
+    ok(a.state == b.state && a.log_end == b.log_end && a.bytes == b.bytes
+       && a.log_start == b.log_start && a.flushed == b.flushed,
+       "the numbers are as before");
+    is(file_size(name), size, "the file too");
+    is(files_with(".log"), 1, "no other segment");
+
+    is(put(1, 5, 100), KL_OK, "then it works");
+    ok(!res.duplicate, "and is no duplicate");
+    is(put(1, 5, 100), KL_OK, "the next time");
+    ok(res.duplicate, "it is one");
+    is(read_all(plog, NULL, 0), 6, "all is there");
+    is(restart(), KL_OK, "restart");
+    is(read_all(plog, NULL, 0), 6, "all is there");
+
+    end();
+}
+
+
+static void
+test_full_disk(void)
+{
+    int64_t        size;
+    char           name[64];
+    struct rlimit  old, lim;
+
+    begin();
+
+    for (int i = 0; i < 5; i++) {
+        put(1, i, 100);
+    }
+
+    snprintf(name, sizeof(name), "%s", segment_name(0, ".log"));
+    size = file_size(name);
+
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &old);
+    lim = old;
+    lim.rlim_cur = (rlim_t) size + 50;
+    setrlimit(RLIMIT_FSIZE, &lim);
+
+    is(put(1, 5, 100), KL_STORAGE_ERROR, "a write that is cut short");
+    is(file_size(name), size, "is taken back");
+    setrlimit(RLIMIT_FSIZE, &old);
+
+    is(put(1, 5, 100), KL_OK, "when there is space again");
+    is(read_all(plog, NULL, 0), 6, "all is there");
+
+    fault("ftruncate", 0, EIO);
+    setrlimit(RLIMIT_FSIZE, &lim);
+    is(put(1, 6, 100), KL_STORAGE_ERROR, "if it cannot be taken back");
+    setrlimit(RLIMIT_FSIZE, &old);
+    is(fault_hits, 1, "the point was reached");
+    fault(NULL, 0, 0);
+    is(offsets(plog).state, KL_FAILED_STATE, "the partition is offline");
+    is(put(1, 6, 100), KL_FAILED, "and takes nothing");
+    {
+        bool  truncated;
+
+        is(kl_recover(plog, 0, &config, &truncated), KL_OK, "until reopened");
+    }
+    is(put(1, 6, 100), KL_OK, "then it does");
+    is(read_all(plog, NULL, 0), 7, "all is there");
+
+    end();
+}
+
+
+static void
+failing_flush(const char *point, int after)
+{
+    bool     truncated;
+    int      i;
+    int64_t  flushed;
+
+    begin();
+
+    for (i = 0; i < 3; i++) {
+        put(1, i, 100);
+    }
+
+    fault(point, after, EIO);
+    is(kl_flush(plog, &flushed), KL_STORAGE_ERROR, "a flush that fails");
+    is(fault_hits, 1, "the point was reached");
+    ok(last_level == KL_LOG_CRIT && strstr(last_line, DIR_OF_TOPIC) != NULL,
+       "a line at level crit names the partition");
+    is(lines_n, 1, "one line");
+    fault(NULL, 0, 0);
+
+    is(offsets(plog).flushed, 0, "nothing is flushed");
+    is(kl_flush(plog, &flushed), KL_FAILED, "no second try");
+    is(offsets(plog).flushed, 0, "nothing is flushed");
+    is(put(1, 3, 100), KL_FAILED, "nothing is taken");
+    is(kl_checkpoint(plog, true), KL_FAILED, "no checkpoint");
+
+    is(kl_recover(plog, 0, &config, &truncated), KL_OK, "reopened");
+    is(put(1, 3, 100), KL_OK, "it goes on");
+    is(kl_flush(plog, &flushed), KL_OK, "and is flushed");
+    is(flushed, 4, "to the end");
+    is(read_all(plog, NULL, 0), 4, "all is there");
+
+    end();
+}
+
+
+/* Runs work in a process that dies at the point; true: it died there. */
+static bool
+dies(const char *point, int after, void (*work)(kl_log_t *log))
+{
+    int        status;
+    pid_t      pid;
+    kl_env_t  *e;
+
+    fflush(stdout);
+    pid = fork();
+
+    if (pid == 0) {
+        /* a worker has its own descriptors */
+        e = env_make(4);
+        fault(point, after, 0);
+        work(log_of(e, 0));
+        _exit(0);
+    }
+
+    waitpid(pid, &status, 0);
+
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+
+static int32_t  dying_seq;
+static int64_t  dying_pid;
+
+static void
+work_append(kl_log_t *log)
+{
+    batch_make(&x, 1, 100, (uint32_t) dying_seq, 1000 + dying_seq);
+    batch_producer(&x, dying_pid, 0, dying_seq, 0);
+    append(log, &x, &res);
+}
+
+
+static void
+dying_append(const char *point, int after, int roll, int new_producer)
+{
+    int   i;
+    char  label[128];
+
+    begin();
+
+    for (i = 0; i < 7; i++) {
+        put(1, i, 100);
+    }
+
+    dying_pid = new_producer ? 2 : 1;
+    dying_seq = new_producer ? 40 : 7;
+
+    if (roll) {
+        config.segment_bytes = 100;
+    }
+
+    snprintf(label, sizeof(label), "a process dies in an append at %s (%d)%s%s",
+             point, after, roll ? ", rolling" : "",
+             new_producer ? ", new producer" : "");
+
+    ok(dies(point, after, work_append), "%s", label);
+
+    is(offsets(plog).log_end, 7, "nothing of it is published");
+    is(offsets(plog).state, KL_OPEN, "readers go on");
+    is(read_all(plog, NULL, 0), 7, "and read what there is");
+
+    is(put(dying_pid, dying_seq, 100), KL_OK, "the client tries again");
+    ok(!res.duplicate && res.base_offset == 7, "and it is appended, once");
+    is(put(dying_pid, dying_seq, 100), KL_OK, "again");
+    ok(res.duplicate, "a duplicate now");
+    is(put(dying_pid, dying_seq + 1, 100), KL_OK, "the next");
+    is(put(1, 5, 100), KL_OK, "the window is whole");
+    ok(res.duplicate && res.base_offset == 5, "and right");
+    is(offsets(plog).state, KL_OPEN, "the partition is open");
+    is(read_all(plog, NULL, 0), 9, "all is there");
+
+    config.segment_bytes = 1 << 30;
+    is(restart(), KL_OK, "restart");
+    is(read_all(plog, NULL, 0), 9, "all is there");
+
+    end();
+}
+
+
+static void
+work_checkpoint(kl_log_t *log)
+{
+    kl_checkpoint(log, true);
+}
+
+
+static void
+work_retain(kl_log_t *log)
+{
+    uint32_t  removed;
+
+    kl_retain(log, &config, 1000000, INT64_MAX, &removed);
+}
+
+
+static void
+work_remove(kl_log_t *log)
+{
+    kl_remove(log);
+}
+
+
+static bool
+nobody(void *ctx, kf_str_t topic, int32_t partition)
+{
+    (void) ctx;
+    (void) topic;
+    (void) partition;
+
+    return false;
+}
+
+
+static void
+dying_jobs(void)
+{
+    int       i, k;
+    char      path[1024];
+    uint32_t  removed;
+
+    for (k = 0; k < 3; k++) {
+        begin();
+
+        for (i = 0; i < 20; i++) {
+            put(1, i, 100);
+        }
+
+        kl_checkpoint(plog, false);
+        put(1, 20, 100);
+
+        ok(dies("rename", k, work_checkpoint) || k == 2,
+           "a process dies in a checkpoint (%d)", k);
+        is(put(1, 21, 100), KL_OK, "appends go on");
+        is(kl_checkpoint(plog, false), KL_OK, "the next checkpoint is made");
+        is(restart(), KL_OK, "restart");
+        is(put(1, 22, 100), KL_OK, "the sequence goes on");
+        is(read_all(plog, NULL, 0), 23, "all is there");
+
+        end();
+    }
+
+    for (k = 0; k < 3; k++) {
+        begin();
+        config.segment_bytes = 400;
+        config.retention_bytes = 500;
+
+        for (i = 0; i < 20; i++) {
+            put(1, i, 100);
+        }
+
+        ok(dies(k == 0 ? "retain.published" : "retain.unlinked", k,
+                work_retain), "a process dies in retention (%d)", k);
+        is(put(1, 20, 100), KL_OK, "appends go on");
+        ok(offsets(plog).log_start > 0, "the start has moved");
+        ok(read_all(plog, NULL, 0) > 1, "the rest can be read");
+        is(kl_retain(plog, &config, 1000000, INT64_MAX, &removed), KL_OK,
+           "the next retention");
+        is(restart(), KL_OK, "restart");
+        ok(read_all(plog, NULL, 0) > 1, "the rest can be read");
+        is(put(1, 21, 100), KL_OK, "the sequence goes on");
+
+        config.retention_bytes = -1;
+        end();
+    }
+
+    begin();
+    put(1, 0, 100);
+    ok(dies("remove.renamed", 0, work_remove), "a process dies in a removal");
+    is(put(1, 1, 100), KL_GONE, "the partition is gone");
+    kl_release(shared, 0);
+    snprintf(path, sizeof(path), "ls -d %s/*-delete > /dev/null", data_dir);
+    is(system(path), 0, "the directory is there, renamed");
+    kl_sweep(env, nobody, NULL);
+    ok(system(path) != 0, "the sweep removes it");
+    is(lines_n, 0, "without a complaint");
+    end();
+}
+
+
+int
+main(void)
+{
+    kl_fault_hook = hook;
+
+    /* stderr of the ls above */
+    if (freopen("/dev/null", "w", stderr) == NULL) {
+        return 1;
+    }
+
+    failing_append("pwrite", 0, ENOSPC, "a full disk");
+    failing_append("pwrite", 0, EIO, "an I/O error");
+    failing_append("create", 0, ENOSPC, "no space for a new segment");
+    failing_append("create", 2, ENOSPC, "no space for its index");
+    test_full_disk();
+    failing_flush("fdatasync", 0);
+    failing_flush("fdatasync", 1);
+    failing_flush("syncdir", 0);
+    failing_flush("syncdir", 1);
+
+    for (int i = 0; i < 2; i++) {
+        dying_append("append.before", 0, 0, i);
+        dying_append("append.written", 0, 0, i);
+        dying_append("append.publish", 0, 0, i);
+        dying_append("roll", 0, 1, i);
+        dying_append("create", 1, 1, i);
+        dying_append("pwrite", 0, 1, i);
+        dying_append("append.written", 0, 1, i);
+    }
+
+    dying_jobs();
+
+    return done_testing();
+}
