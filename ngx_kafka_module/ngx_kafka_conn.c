@@ -134,7 +134,7 @@ ngx_kafka_conn_handler(ngx_stream_session_t *s)
         buf->pos = buf->last;
     }
 
-    if (!ngx_kafka_is_open(b)) {
+    if (!ngx_kafka_is_open(b) && !ngx_exiting) {
         c->idle = 1;
         c->log->action = "waiting for the kafka broker to open";
 
@@ -665,8 +665,12 @@ ngx_kafka_conn_recv(ngx_kafka_conn_t *kc, size_t *direct)
 
     left = io->frame_len - io->frame_got;
 
-    if (io->frame == NULL || left < NGX_KAFKA_READ_SIZE / 4) {
-        return c->recv(c, read_buffer, NGX_KAFKA_READ_SIZE);
+    if (io->frame == NULL || left < NGX_KAFKA_READ_COPY) {
+
+        /* of a large frame only the beginning has to be copied */
+
+        return c->recv(c, read_buffer, io->bulk ? NGX_KAFKA_READ_BULK
+                                                : NGX_KAFKA_READ_SIZE);
     }
 
     if (io->frame_got == io->frame_size) {
@@ -701,7 +705,7 @@ ngx_kafka_conn_recv(ngx_kafka_conn_t *kc, size_t *direct)
         bufs[1].start = read_buffer;
         bufs[1].pos = read_buffer;
         bufs[1].last = read_buffer;
-        bufs[1].end = read_buffer + NGX_KAFKA_READ_SIZE / 4;
+        bufs[1].end = read_buffer + NGX_KAFKA_READ_BULK;
 
         chain[0].next = &chain[1];
         chain[1].buf = &bufs[1];
@@ -795,7 +799,9 @@ ngx_kafka_conn_begin(ngx_kafka_conn_t *kc, u_char **p, u_char *last)
 
     io->head_n = 0;
 
-    if (last - *p >= size && size <= NGX_KAFKA_READ_SIZE / 4) {
+    io->bulk = size > NGX_KAFKA_READ_SIZE;
+
+    if (last - *p >= size && size <= NGX_KAFKA_READ_COPY) {
 
         if (ngx_kafka_request_create(kc, *p, size, NULL, 0) == NULL) {
             return NGX_ERROR;

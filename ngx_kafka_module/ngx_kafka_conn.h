@@ -14,6 +14,8 @@ extern ngx_module_t  ngx_stream_kafka_module;
 
 
 #define NGX_KAFKA_READ_SIZE      (64 * 1024)    /* one recv() of small frames */
+#define NGX_KAFKA_READ_BULK      (4 * 1024)     /* … before a large one */
+#define NGX_KAFKA_READ_COPY      (16 * 1024)    /* above: read in place */
 #define NGX_KAFKA_READ_TURN      (512 * 1024)   /* bytes per turn of the loop */
 #define NGX_KAFKA_SEND_TURN      (1024 * 1024)
 #define NGX_KAFKA_FRAME_STEP     (1024 * 1024)  /* memory before it is needed */
@@ -103,6 +105,8 @@ typedef struct {
     unsigned                warming:1;
     unsigned                closing:1;  /* at once, from the posted event */
     unsigned                eof:1;
+    unsigned                bulk:1;     /* the last frame was large */
+    unsigned                corked:1;
 } ngx_kafka_link_t;
 
 #define ngx_kafka_link(conn)  ((ngx_kafka_link_t *) (conn)->io)

@@ -3,9 +3,10 @@
  *
  * Plain connections: memory of several answers goes out by one sendmsg(), told
  * by MSG_MORE when the slice of a file follows, which sendfile() sends; so an
- * answer's header shares a packet with its first records, without the four
- * calls that corking takes.  Everything else (TLS, or whatever has replaced the
- * connection's send_chain) gets memory only, a window of a file at a time.
+ * answer's header shares a packet with its first records.  When there is more
+ * behind the slice the socket is corked, so that its last packet is shared too.
+ * Everything else (TLS, or whatever has replaced the connection's send_chain)
+ * gets memory only, a window of a file at a time.
  *
  * Slices that may not be in the page cache are looked at first, and read by a
  * thread when they are not, so that the event loop does not wait for a disk.
@@ -49,6 +50,7 @@ static ssize_t ngx_kafka_send_plain(ngx_kafka_conn_t *kc,
     ngx_kafka_gather_t *g);
 static ssize_t ngx_kafka_send_file(ngx_kafka_conn_t *kc,
     ngx_kafka_file_buf_t *f);
+static ngx_int_t ngx_kafka_cork(ngx_kafka_conn_t *kc, ngx_uint_t on);
 static ssize_t ngx_kafka_send_chain(ngx_kafka_conn_t *kc,
     ngx_kafka_gather_t *g);
 static ngx_int_t ngx_kafka_warm(ngx_kafka_conn_t *kc, ngx_kafka_request_t *r,
@@ -106,6 +108,10 @@ ngx_kafka_output(ngx_kafka_conn_t *kc)
 
             if (wev->timer_set) {
                 ngx_del_timer(wev);
+            }
+
+            if (io->corked && ngx_kafka_cork(kc, 0) != NGX_OK) {
+                return NGX_ERROR;
             }
 
             if (io->window && io->window_of == NULL && !g.more) {
@@ -278,6 +284,9 @@ ngx_kafka_gather(ngx_kafka_conn_t *kc, ngx_kafka_gather_t *g,
 
             if (plain) {
                 g->file = f;
+                g->more = cl->next != NULL
+                          || f->buf.file_last - b->file_pos
+                             > NGX_KAFKA_SEND_TURN;
                 return NGX_OK;
             }
 
@@ -407,6 +416,13 @@ ngx_kafka_send_plain(ngx_kafka_conn_t *kc, ngx_kafka_gather_t *g)
     }
 
     if (g->file) {
+
+        if (g->more && !ngx_kafka_link(kc)->corked
+            && ngx_kafka_cork(kc, 1) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
         n = ngx_kafka_send_file(kc, g->file);
 
         if (n == NGX_ERROR) {
@@ -465,6 +481,29 @@ ngx_kafka_send_file(ngx_kafka_conn_t *kc, ngx_kafka_file_buf_t *f)
     }
 
     return n;
+}
+
+
+static ngx_int_t
+ngx_kafka_cork(ngx_kafka_conn_t *kc, ngx_uint_t on)
+{
+    int                value = (int) on;
+    ngx_connection_t  *c = kc->connection;
+
+    if (c->tcp_nopush == NGX_TCP_NOPUSH_DISABLED) {
+        return NGX_OK;                          /* a unix socket */
+    }
+
+    if (setsockopt(c->fd, IPPROTO_TCP, TCP_CORK, &value, sizeof(int)) == -1) {
+        c->write->error = 1;
+        (void) ngx_connection_error(c, ngx_socket_errno,
+                                    "setsockopt(TCP_CORK) failed");
+        return NGX_ERROR;
+    }
+
+    ngx_kafka_link(kc)->corked = on;
+
+    return NGX_OK;
 }
 
 
