@@ -170,6 +170,8 @@ kl_log_t *kl_log_open(kl_env_t *env, int32_t slot, uint64_t incarnation,
 void kl_log_ref(kl_log_t *log);
 void kl_log_close(kl_log_t *log);
 kl_part_t *kl_log_part(kl_log_t *log);
+/* false: the slot was released (and perhaps bound again) since. */
+bool kl_log_is_current(kl_log_t *log);
 
 /*
  * Opens from disk what is KL_NEW or KL_FAILED_STATE: reads the checkpoint,
@@ -276,7 +278,8 @@ kl_rc_t kl_checkpoint(kl_log_t *log, bool clean);
 
 /*
  * Renames the directory to "<topic>-<partition>.<uuid>-delete" (fsync of the
- * parent), then removes it.  The slot is released by the caller afterwards.
+ * parent), then removes it.  The slot is released by the caller, before or
+ * afterwards.  KL_GONE: the directory is another topic's by now.
  */
 kl_rc_t kl_remove(kl_log_t *log);
 

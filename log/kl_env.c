@@ -136,3 +136,14 @@ kl_log_part(kl_log_t *log)
 {
     return log->part;
 }
+
+
+bool
+kl_log_is_current(kl_log_t *log)
+{
+    kl_offsets_t  o;
+
+    kl_snapshot(log->part, &o);
+
+    return o.incarnation == log->incarnation;
+}

@@ -139,23 +139,46 @@ kl_file_is_dirty(kl_env_t *env, const kl_file_t *f)
 }
 
 
-/* A clean file from the old end of the list, taken out, or NULL. */
+/* Clean files from the old end of the list, taken out, chained by hash_next:
+ * two, so that a list that is too long gets shorter. */
 static kl_file_t *
-kl_file_evict(kl_env_t *env)
+kl_file_evict(kl_env_t *env, const kl_file_t *but)
 {
-    int         i;
-    kl_file_t  *f;
+    int         i, n = 0;
+    kl_file_t  *f, *next, *drop = NULL;
 
     f = env->lru.lru_prev;
 
-    for (i = 0; i < KL_EVICT_TRIES && f != &env->lru; i++, f = f->lru_prev) {
-        if (!kl_file_is_dirty(env, f)) {
+    for (i = 0; i < KL_EVICT_TRIES && f != &env->lru && n < 2; i++, f = next) {
+
+        if (env->files_n <= env->files_max) {
+            break;
+        }
+
+        next = f->lru_prev;
+
+        if (f != but && !kl_file_is_dirty(env, f)) {
             kl_file_take_out(env, f);
-            return f;
+            f->hash_next = drop;
+            drop = f;
+            n++;
         }
     }
 
-    return NULL;
+    return drop;
+}
+
+
+static void
+kl_files_close(kl_file_t *drop)
+{
+    kl_file_t  *f;
+
+    while (drop != NULL) {
+        f = drop;
+        drop = f->hash_next;
+        kl_file_unref(f);
+    }
 }
 
 
@@ -227,7 +250,7 @@ kl_file_get(kl_log_t *log, const kl_pub_t *pub, int64_t base,
 {
     kl_rc_t     rc;
     kl_env_t   *env = log->env;
-    kl_file_t  *f, *old, *other, *oldest;
+    kl_file_t  *f, *old, *extra, *other, *oldest;
 
     pthread_mutex_lock(&env->mutex);
 
@@ -242,7 +265,12 @@ kl_file_get(kl_log_t *log, const kl_pub_t *pub, int64_t base,
             kl_file_to_front(env, f);
         }
 
+        /* the bound gave way to dirty files, which may be clean by now */
+        old = kl_file_evict(env, f);
+
         pthread_mutex_unlock(&env->mutex);
+
+        kl_files_close(old);
         *file = f;
         return KL_OK;
     }
@@ -256,6 +284,7 @@ kl_file_get(kl_log_t *log, const kl_pub_t *pub, int64_t base,
 
     f->open_gen = pub->open_gen;
 
+    extra = NULL;
     old = NULL;
     oldest = NULL;
 
@@ -266,7 +295,7 @@ kl_file_get(kl_log_t *log, const kl_pub_t *pub, int64_t base,
     if (other != NULL) {
         /* another thread was faster */
         kl_file_ref(other);
-        old = f;
+        extra = f;
         f = other;
 
     } else {
@@ -277,9 +306,7 @@ kl_file_get(kl_log_t *log, const kl_pub_t *pub, int64_t base,
         kl_file_to_front(env, f);
         env->files_n++;
 
-        if (env->files_n > env->files_max) {
-            old = kl_file_evict(env);
-        }
+        old = kl_file_evict(env, f);
 
         /* descriptors of deleted segments must not hold disk space for long */
         oldest = env->lru.lru_prev;
@@ -293,8 +320,9 @@ kl_file_get(kl_log_t *log, const kl_pub_t *pub, int64_t base,
 
     pthread_mutex_unlock(&env->mutex);
 
-    kl_file_unref(old);
+    kl_file_unref(extra);
     kl_file_unref(oldest);
+    kl_files_close(old);
 
     *file = f;
 
@@ -460,11 +488,7 @@ kl_files_drop(kl_env_t *env, int32_t slot, int64_t below, bool all)
 
     pthread_mutex_unlock(&env->mutex);
 
-    while (drop != NULL) {
-        f = drop;
-        drop = f->hash_next;
-        kl_file_unref(f);
-    }
+    kl_files_close(drop);
 }
 
 
@@ -487,9 +511,5 @@ kl_env_trim(kl_env_t *env)
 
     pthread_mutex_unlock(&env->mutex);
 
-    while (drop != NULL) {
-        f = drop;
-        drop = f->hash_next;
-        kl_file_unref(f);
-    }
+    kl_files_close(drop);
 }

@@ -248,6 +248,8 @@ kl_rc_t kl_open_part(kl_log_t *log, const kl_config_t *cf, bool *truncated);
 /* kl_metadata.c */
 kl_rc_t kl_metadata_write(kl_log_t *log);
 kl_rc_t kl_metadata_check(kl_log_t *log);
+/* The directory is there and says that it is this topic's. */
+bool kl_metadata_is_ours(kl_log_t *log);
 
 /* kl_repair.c: the lock is held, its owner has died. */
 kl_rc_t kl_repair(kl_log_t *log, kl_pub_t *pub);
@@ -304,6 +306,7 @@ typedef struct {
     kl_file_t  *file;
     int64_t     pos;
     int64_t     end;
+    size_t      step;                   /* bytes to read at a time */
     int64_t     buf_pos;
     size_t      buf_len;
     uint8_t     buf[4096];

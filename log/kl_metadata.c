@@ -92,3 +92,27 @@ kl_metadata_check(kl_log_t *log)
 
     return KL_OK;
 }
+
+
+bool
+kl_metadata_is_ours(kl_log_t *log)
+{
+    int     version;
+    bool    ours;
+    char   *text, id[32], have[32];
+    size_t  len;
+
+    text = (char *) kl_read_file(log->path, KL_METADATA_FILE, 1024, &len);
+    if (text == NULL) {
+        return false;
+    }
+
+    kl_uuid_text(log->topic_id, id);
+
+    ours = sscanf(text, "version: %d topic_id: %31s", &version, have) == 2
+           && version == 0 && strcmp(have, id) == 0;
+
+    free(text);
+
+    return ours;
+}

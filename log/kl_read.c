@@ -12,6 +12,7 @@
 
 
 #define KL_HOT_BYTES  (4 * 1024 * 1024)
+#define KL_WALK_MAX   16                /* headers, rather than an index */
 
 
 static bool
@@ -227,15 +228,27 @@ kl_fit(kl_log_t *log, const kl_pub_t *pub, kl_file_t *f, int64_t start,
         return KL_OK;
     }
 
-    from = kl_index_floor_pos(log, pub, f, limit);
+    /* walking a few headers is cheaper than searching the index */
+    kl_cursor_init(&c, log, f, start, *end);
+    rc = kl_cursor_next(&c, &b);
 
-    if (from < start || from > limit) {
-        from = start;
+    if (rc != KL_OK) {
+        return rc;
+    }
+
+    from = start;
+
+    if (max / KL_WALK_MAX > b.size) {
+        from = kl_index_floor_pos(log, pub, f, limit);
+
+        if (from < start || from > limit) {
+            from = start;
+        }
     }
 
 again:
 
-    kl_cursor_init(&c, log, f, from, *end);
+    c.pos = from;
     *next = -1;
 
     for ( ;; ) {

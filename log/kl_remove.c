@@ -95,19 +95,18 @@ kl_remove(kl_log_t *log)
     kl_part_lock(log->part);
     kl_pub_load(log->part, &pub);
 
+    /* else the slot was given back before, and nobody opens it any more */
     if ((uint64_t) pub.incarnation == log->incarnation) {
         pub.state = KL_DELETED;
         kl_pub_store(log->part, &pub);
-
-    } else {
-        rc = KL_GONE;
     }
 
     kl_part_unlock(log->part);
 
-    if (rc != KL_OK) {
+    /* by now the name may be another topic's */
+    if (!kl_metadata_is_ours(log)) {
         kl_jobs_unlock(log->part);
-        return rc;
+        return stat(log->path, &st) != 0 && errno == ENOENT ? KL_OK : KL_GONE;
     }
 
     kl_files_drop(log->env, log->slot, 0, true);

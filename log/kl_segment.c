@@ -228,6 +228,7 @@ kl_cursor_init(kl_cursor_t *c, kl_log_t *log, kl_file_t *f, int64_t pos,
     c->file = f;
     c->pos = pos;
     c->end = end;
+    c->step = KF_BATCH_HEADER;
     c->buf_pos = 0;
     c->buf_len = 0;
 }
@@ -244,7 +245,8 @@ kl_cursor_peek(kl_cursor_t *c, kf_batch_t *b)
 
     if (at < 0 || at + KF_BATCH_HEADER > (int64_t) c->buf_len) {
 
-        len = sizeof(c->buf);
+        /* big batches: just the header; small ones: many at a time */
+        len = c->step;
         if ((int64_t) len > c->end - c->pos) {
             len = (size_t) (c->end - c->pos);
         }
@@ -270,6 +272,8 @@ kl_cursor_peek(kl_cursor_t *c, kf_batch_t *b)
     {
         return KL_CORRUPT;
     }
+
+    c->step = b->size < sizeof(c->buf) / 2 ? sizeof(c->buf) : KF_BATCH_HEADER;
 
     return KL_OK;
 }

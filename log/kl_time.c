@@ -37,10 +37,28 @@ kl_time_visit(void *ctx, int64_t offset, int64_t timestamp_ms,
 }
 
 
+/* The greatest instead of the first. */
+static bool
+kl_time_visit_max(void *ctx, int64_t offset, int64_t timestamp_ms,
+    const kf_record_t *record)
+{
+    kl_time_want_t  *w = ctx;
+
+    (void) record;
+
+    if (offset >= w->from && offset < w->upto && timestamp_ms > w->found_ms) {
+        w->offset = offset;
+        w->found_ms = timestamp_ms;
+    }
+
+    return true;
+}
+
+
 /* Looks through the records of the batch at pos. */
 static kl_rc_t
 kl_time_in_batch(kl_log_t *log, kl_file_t *f, int64_t pos, const kf_batch_t *b,
-    kl_time_want_t *w)
+    kf_record_visit_pt visit, kl_time_want_t *w)
 {
     ssize_t   n;
     kl_rc_t   rc = KL_OK;
@@ -60,7 +78,7 @@ kl_time_in_batch(kl_log_t *log, kl_file_t *f, int64_t pos, const kf_batch_t *b,
         rc = KL_STORAGE_ERROR;
 
     } else {
-        kf = kf_batch_each(data, b, INT64_MAX, kl_time_visit, w);
+        kf = kf_batch_each(data, b, INT64_MAX, visit, w);
 
         if (kf == KF_NO_MEMORY) {
             rc = KL_NO_MEMORY;
@@ -83,10 +101,11 @@ static kl_rc_t
 kl_time_scan(kl_log_t *log, const kl_pub_t *pub, kl_file_t *f, int64_t size,
     int64_t from, int64_t upto, kl_stamp_t *max)
 {
-    int64_t      ignored;
-    kl_rc_t      rc;
-    kf_batch_t   b;
-    kl_cursor_t  c;
+    int64_t         ignored;
+    kl_rc_t         rc;
+    kf_batch_t      b;
+    kl_cursor_t     c;
+    kl_time_want_t  w;
 
     rc = kl_seek(log, pub, f, size, from, &c.pos, &ignored);
     if (rc != KL_OK) {
@@ -105,8 +124,23 @@ kl_time_scan(kl_log_t *log, const kl_pub_t *pub, kl_file_t *f, int64_t size,
             break;
         }
 
-        if (b.max_timestamp_ms > max->ts_ms) {
-            max->ts_ms = b.max_timestamp_ms;
+        w = (kl_time_want_t) { .from = from, .upto = upto,
+                               .found_ms = b.max_timestamp_ms };
+
+        if (w.found_ms > max->ts_ms
+            && (b.base_offset < from || kf_batch_next_offset(&b) > upto))
+        {
+            /* only a part of the batch counts */
+            w.found_ms = KL_NO_TIMESTAMP;
+            rc = kl_time_in_batch(log, f, c.pos, &b, kl_time_visit_max, &w);
+
+            if (rc != KL_OK) {
+                return rc;
+            }
+        }
+
+        if (w.found_ms > max->ts_ms) {
+            max->ts_ms = w.found_ms;
             max->offset = kf_batch_last_offset(&b);
         }
 
@@ -186,7 +220,7 @@ kl_time_in_segment(kl_log_t *log, const kl_pub_t *pub, int64_t base,
         if (b.max_timestamp_ms >= w->ts_ms
             && kf_batch_last_offset(&b) >= w->from)
         {
-            rc = kl_time_in_batch(log, f, c.pos, &b, w);
+            rc = kl_time_in_batch(log, f, c.pos, &b, kl_time_visit, w);
             *epoch = b.leader_epoch;
         }
 
