@@ -255,13 +255,13 @@ ngx_kafka_delete_work(void *data)
     ngx_uint_t                i;
     ngx_kafka_delete_task_t  *task = data;
 
-    /*
-     * A topic whose deletion was refused keeps its slots: kl_remove() leaves a
-     * partition alone that is not released.
-     */
-
     for (i = 0; i < task->del->logs_n; i++) {
-        (void) kl_remove(task->del->logs[i]);
+
+        /* a topic whose deletion was refused keeps its slots */
+
+        if (!kl_log_is_current(task->del->logs[i])) {
+            (void) kl_remove(task->del->logs[i]);
+        }
     }
 }
 
