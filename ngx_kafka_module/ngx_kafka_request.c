@@ -21,7 +21,7 @@
 #define NGX_KAFKA_POOL_SIZE     4096
 /* What decoding may take: structs are larger than their bytes on the wire. */
 #define NGX_KAFKA_DECODE_BASE   (64 * 1024)
-#define NGX_KAFKA_DECODE_RATIO  48
+#define NGX_KAFKA_DECODE_RATIO  64
 /* What a handler may take for its answer. */
 #define NGX_KAFKA_ANSWER_MAX    (256 * 1024 * 1024)
 
