@@ -132,7 +132,8 @@ kc_mem_t ngx_kafka_zone_mem(ngx_kafka_zone_t *zone);
  * NGX_ERROR: the directory or the file cannot be used (logged).
  */
 ngx_int_t ngx_kafka_owner_try(ngx_kafka_broker_t *b);
-/* While a user: are we the only one?  Then nobody else can become one. */
+/* A user that leaves: are we the last one?  Then nobody else can become one until
+ * the release; else the lock may be gone already. */
 ngx_int_t ngx_kafka_owner_alone(ngx_kafka_broker_t *b);
 /* The directory was closed cleanly: this zone's id is no longer valid. */
 void ngx_kafka_owner_forget(ngx_kafka_broker_t *b);

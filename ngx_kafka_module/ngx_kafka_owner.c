@@ -122,15 +122,40 @@ ngx_kafka_owner_try(ngx_kafka_broker_t *b)
 ngx_int_t
 ngx_kafka_owner_alone(ngx_kafka_broker_t *b)
 {
+    u_char    id[NGX_KAFKA_ID_LEN];
+    ngx_fd_t  fd;
+
     if (b->owner == NULL || b->owner->fd == NGX_INVALID_FILE) {
         return NGX_DECLINED;
     }
 
-    if (ngx_kafka_owner_lock(b->owner->fd, F_WRLCK) != NGX_OK) {
+    fd = b->owner->fd;
+
+    if (ngx_kafka_owner_lock(fd, F_WRLCK) == NGX_OK) {
+        return NGX_OK;
+    }
+
+    /*
+     * Two that leave at the same time stand in each other's way: each lets go
+     * first and then looks again.  Whoever came in between has either our id,
+     * and holds its lock, or has left another in the file.
+     */
+
+    if (ngx_kafka_owner_lock(fd, F_UNLCK) != NGX_OK
+        || ngx_kafka_owner_lock(fd, F_WRLCK) != NGX_OK)
+    {
         return NGX_DECLINED;
     }
 
-    return NGX_OK;
+    if (pread(fd, id, sizeof(id), 0) == NGX_KAFKA_ID_LEN
+        && ngx_memcmp(id, b->zone->id, NGX_KAFKA_ID_LEN) == 0)
+    {
+        return NGX_OK;
+    }
+
+    (void) ngx_kafka_owner_lock(fd, F_UNLCK);
+
+    return NGX_DECLINED;
 }
 
 

@@ -1,0 +1,171 @@
+#!/usr/bin/env perl
+
+# A worker is killed at each named point: inside the coordinator's lock, inside
+# a partition's lock, around the journal's append and around a flush.  The others
+# go on at once, nothing acknowledged is lost, and no point goes unreached.
+#
+# Needs the module with its points compiled in: it is built when it is missing.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Test::More;
+use Time::HiRes qw(time);
+
+use Kafka::Batch;
+use Test::KafkaNginx qw(wait_for);
+
+my $build = ($ENV{TEST_BUILD} || "$FindBin::Bin/../../build") . '/faults';
+my $module = "$build/ngx_stream_kafka_module.so";
+
+{
+    my ($cc, $opt) = ($ENV{CC} || 'gcc',
+        '-O2 -g -DNGX_KAFKA_FAULTS=1 -DKL_FAULTS');
+
+    local $ENV{CC} = $cc;
+    local $ENV{OPT} = $opt;
+    delete local $ENV{MAKEFLAGS};
+
+    my $out = qx("$FindBin::Bin/../../tools/module" "$build" 2>&1);
+    plan(skip_all => "no module with points: $out") if $?;
+}
+
+$ENV{TEST_NGINX_MODULE} = $module;
+
+my $t = Test::KafkaNginx->new(workers => 3);
+my $points = $t->dir . '/points';
+my $point = "$points/fault";
+
+# Workers take the file away, and may be another user's.
+mkdir $points;
+chmod 0777, $points;
+
+$ENV{NGX_KAFKA_FAULT} = $point;
+
+$t->allow(qr/exited on signal 9|Address already in use/);
+$t->run;
+
+my $batch = Kafka::Batch::batch(records => ['a', 'b', 'c']);
+my %acked = (t => 0);
+
+is($t->client->create_topic('t')->{ErrorCode}, 0, 'a topic');
+
+
+sub arm {
+    my ($what) = @_;
+
+    $t->write_file("$points/new", "$what\n");
+    rename "$points/new", $point or die;
+}
+
+
+# Calls until it is answered well; connections may break meanwhile.
+sub insist {
+    my ($code) = @_;
+
+    return wait_for(sub { my $r = eval { $code->($t->client(timeout => 5)) };
+        return defined $r && $r }, 10);
+}
+
+
+sub produced {
+    return insist(sub { my $r = $_[0]->produce('t', 0, $batch);
+        return $r && $r->{ErrorCode} == 0 && ++$acked{t} });
+}
+
+
+sub count {
+    my $end;
+    insist(sub { $end = $_[0]->list_offset('t', 0, -1)->{Offset}; 1 });
+
+    return $end;
+}
+
+
+my $n = 0;
+
+for my $where (qw(coord-locked coord-unlocking journal-append-before
+    journal-append-after log.append.before log.append.publish
+    coord-locked:7))
+{
+    my $name = 'made-' . ++$n;
+    my $old = join ' ', $t->workers;
+
+    arm($where);
+
+    my $start = time;
+    my $there = insist(sub { my $e = $_[0]->create_topic($name)->{ErrorCode};
+        return $e == 0 || $e == 36 });
+
+    ok($there, "$where: the topic is made");
+
+    # The N-th time may need more than one request.
+    insist(sub { $_[0]->create_topic("$name-$_")->{ErrorCode} == 0 }) for 1 .. 8;
+
+    ok(!-e $point, "$where: was reached");
+    cmp_ok(time - $start, '<', 5, "$where: it took no time");
+
+    my $r = insist(sub { $_[0]->call('Metadata', 9, {
+        Topics => [{ Name => $name }], AllowAutoTopicCreation => 0 }) });
+    is($r->{Topics}[0]{ErrorCode}, 0, "$where: all see it");
+    ok(produced(), "$where: and produce goes on");
+}
+
+like($t->error_log, qr/a worker died inside the coordinator/,
+    'the state was replayed');
+
+for my $where (qw(log.append.before log.append.written log.append.publish
+    flush-before flush-after))
+{
+    arm($where);
+    ok(produced(), "$where: acknowledged in the end");
+    ok(!-e $point, "$where: was reached");
+
+    # At least once: what was appended but not answered may be there twice.
+    cmp_ok(count(), '>=', 3 * $acked{t}, "$where: nothing is lost");
+
+    my $bad = 0;
+    my $at = 0;
+
+    while (1) {
+        my $got;
+        insist(sub { $got = $_[0]->fetch('t', 0, $at); 1 });
+        my @b = Kafka::Batch::batches($got->{Records} // '');
+        last unless @b;
+
+        for (@b) {
+            $bad++ if $_->{base_offset} != $at;
+            $at += 3;
+        }
+    }
+
+    is($bad, 0, "$where: offsets have no gaps");
+    is($at, count(), "$where: all of it can be read");
+}
+
+# A recovery that dies is begun again by another.
+{
+    arm("coord-locked\nrecovering");
+    ok(insist(sub { my $e = $_[0]->create_topic('twice')->{ErrorCode};
+        return $e == 0 || $e == 36 }), 'the state is replayed in the end');
+    ok(wait_for(sub { !-e $point }, 5), 'one recovery died');
+}
+
+# And all of it from the disk.
+{
+    my $end = count();
+
+    $t->kill_all;
+    $t->run;
+
+    is(count(), $end, 'a start finds what was there');
+
+    my $r = $t->client->call('Metadata', 9, { Topics => undef });
+    my %have = map { $_->{Name} => 1 } @{ $r->{Topics} };
+    is(scalar(grep !$have{"made-$_"}, 1 .. $n), 0, 'and every topic');
+}
+
+$t->done;
