@@ -146,7 +146,7 @@ module: deps-run          ## the nginx module
 
 # ---- a broker
 
-BROKER = NGINX="$(NGINX)" MODULE="$(abspath $(MODULE))" tools/broker
+BROKER = BROKER_NGINX="$(NGINX)" BROKER_MODULE="$(abspath $(MODULE))" tools/broker
 
 run: module               ## a broker in the foreground (PORT DATA WORKERS CONFIG)
 	@exec $(BROKER) run "$(B)/run" "$(DATA)" "$(PORT)" "$(WORKERS)" \
