@@ -16,6 +16,10 @@
  * request's handler: those post `work`, so that whoever calls may go on using
  * the connection, and answers that become ready together leave together.
  *
+ * A client that has gone, by a reset or by closing, may have sent requests that
+ * need no answer (acks=0): what was received is still dispatched, and answers
+ * are dropped.
+ *
  * Input.  Small frames are read together into one buffer of the worker and each
  * is copied into its request's pool; a large one is read straight into memory
  * of its own.  What is read but cannot be taken yet (too many requests, too
@@ -386,8 +390,10 @@ ngx_kafka_conn_run(ngx_kafka_conn_t *kc)
     ngx_kafka_link_t  *io = ngx_kafka_link(kc);
 
     if (ngx_kafka_output(kc) == NGX_ERROR) {
-        ngx_kafka_conn_free(kc);
-        return;
+        io->gone = 1;
+        io->eof = 1;
+        ngx_kafka_conn_end(kc, "kafka client is gone", NGX_STREAM_OK);
+        (void) ngx_kafka_output(kc);
     }
 
     if (io->state == NGX_KAFKA_CONN_OPEN) {
@@ -606,7 +612,8 @@ ngx_kafka_conn_read(ngx_kafka_conn_t *kc)
         }
 
         if (n == NGX_ERROR) {
-            return NGX_ERROR;
+            io->gone = 1;
+            n = 0;
         }
 
         if (n == 0) {
@@ -679,6 +686,7 @@ ngx_kafka_conn_recv(ngx_kafka_conn_t *kc, size_t *direct)
         p = ngx_kafka_mem_grow(io->frame, io->frame_got, size,
                                &io->frame_size);
         if (p == NULL) {
+            io->status = NGX_STREAM_INTERNAL_SERVER_ERROR;
             return NGX_ERROR;
         }
 

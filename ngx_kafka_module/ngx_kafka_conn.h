@@ -105,6 +105,7 @@ typedef struct {
     unsigned                warming:1;
     unsigned                closing:1;  /* at once, from the posted event */
     unsigned                eof:1;
+    unsigned                gone:1;     /* nobody reads: answers are dropped */
     unsigned                bulk:1;     /* the last frame was large */
     unsigned                corked:1;
 } ngx_kafka_link_t;
@@ -161,7 +162,7 @@ void ngx_kafka_answer_version(ngx_kafka_request_t *r, int16_t version,
 
 /* ngx_kafka_write.c */
 /* Writes what is ready.  NGX_OK: all; NGX_AGAIN: the rest later, an event will
- * come; NGX_ERROR: the connection is gone. */
+ * come; NGX_ERROR: the client is gone. */
 ngx_int_t ngx_kafka_output(ngx_kafka_conn_t *kc);
 void ngx_kafka_output_free(ngx_kafka_conn_t *kc);
 

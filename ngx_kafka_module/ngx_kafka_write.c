@@ -79,6 +79,10 @@ ngx_kafka_output(ngx_kafka_conn_t *kc)
     for ( ;; ) {
         ngx_kafka_reap(kc);
 
+        if (io->gone) {
+            return NGX_OK;
+        }
+
         if (!wev->ready) {
 
             if (io->unsent == 0) {
@@ -177,8 +181,13 @@ ngx_kafka_reap(ngx_kafka_conn_t *kc)
             return;
         }
 
-        while (r->out && ngx_buf_size(r->out->buf) == 0) {
+        while (r->out && (io->gone || ngx_buf_size(r->out->buf) == 0)) {
+            io->unsent -= ngx_buf_size(r->out->buf);
             r->out = r->out->next;
+        }
+
+        if (io->gone && io->window_of == r) {
+            io->window_of = NULL;
         }
 
         if (r->out || io->window_of == r) {
