@@ -11,7 +11,7 @@
 #include "../../codec/kf_crc32c.h"
 
 
-#define ANSWERS_MAX  4096
+#define PIECE  65536
 
 
 typedef struct conn_s  conn_t;
@@ -83,16 +83,50 @@ answer(conn_t *c, uint32_t n)
 }
 
 
+/*
+ * How much to ask the kernel for: many small frames at once, but of a large one
+ * just its rest, so that nothing has to be moved.  0: the frame is too large.
+ */
+static size_t
+wanted(conn_t *c)
+{
+    size_t  want = c->len < PIECE ? PIECE - c->len : 1, frame;
+
+    if (c->len >= 4) {
+        frame = 4 + (size_t) floor_get32(c->buf);
+
+        if (frame > FLOOR_FRAME_MAX) {
+            return 0;
+        }
+
+        if (frame > c->len && frame - c->len > want) {
+            want = frame - c->len;
+        }
+    }
+
+    if (c->len + want > c->size) {
+        c->size = c->len + want;
+        c->buf = realloc(c->buf, c->size);
+        if (c->buf == NULL) {
+            floor_die("realloc");
+        }
+    }
+
+    return want;
+}
+
+
 /* false: the connection is over */
 static bool
 read_conn(conn_t *c, bool sync)
 {
-    size_t    at;
+    size_t    at, want;
     ssize_t   n;
     uint32_t  len;
 
     for ( ;; ) {
-        n = recv(c->fd, c->buf + c->len, c->size - c->len, 0);
+        want = wanted(c);
+        n = want ? recv(c->fd, c->buf + c->len, want, 0) : 0;
 
         if (n == -1 && errno == EAGAIN) {
             return true;
@@ -103,23 +137,11 @@ read_conn(conn_t *c, bool sync)
         }
 
         c->len += (size_t) n;
-        at = 0;
 
-        while (c->len - at >= 4) {
+        for (at = 0; c->len - at >= 4; at += 4 + (size_t) len) {
             len = floor_get32(c->buf + at);
 
-            if (len > FLOOR_FRAME_MAX) {
-                return false;
-            }
-
             if (c->len - at - 4 < len) {
-                if (4 + (size_t) len > c->size) {
-                    c->size = 4 + (size_t) len;
-                    c->buf = realloc(c->buf, c->size);
-                    if (c->buf == NULL) {
-                        floor_die("realloc");
-                    }
-                }
                 break;
             }
 
@@ -127,8 +149,6 @@ read_conn(conn_t *c, bool sync)
                 fprintf(stderr, "recv_floor: a bad batch\n");
                 return false;
             }
-
-            at += 4 + (size_t) len;
 
             if (!sync) {
                 answer(c, 1);
@@ -139,12 +159,12 @@ read_conn(conn_t *c, bool sync)
             }
         }
 
-        memmove(c->buf, c->buf + at, c->len - at);
-        c->len -= at;
+        if (at) {
+            memmove(c->buf, c->buf + at, c->len - at);
+            c->len -= at;
+        }
 
-        /* a turn of the loop ends at a short read, as nginx's does */
-
-        if (c->len < c->size && n < (ssize_t) (c->size / 2)) {
+        if ((size_t) n < want) {
             return true;
         }
     }
@@ -190,8 +210,6 @@ main(int argc, char **argv)
                         floor_die("calloc");
                     }
                     c->fd = fd;
-                    c->size = 512 * 1024;
-                    c->buf = malloc(c->size);
                     ev.events = EPOLLIN;
                     ev.data.ptr = c;
                     epoll_ctl(ep, EPOLL_CTL_ADD, fd, &ev);
