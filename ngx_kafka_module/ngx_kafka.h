@@ -97,7 +97,6 @@ struct ngx_kafka_broker_s {
     struct ngx_kafka_fired_s   *fired;          /* ngx_kafka_wake.c */
     ngx_event_t            *drain;              /* keeps an exiting worker */
     ngx_uint_t              waits;              /* in a row, for others */
-    ngx_uint_t              failures;           /* in a row, of recovery */
     ngx_uint_t              dead_workers;       /* found, to be swept */
     void                   *io;                 /* of kc: ngx_kafka_coord.c */
     int64_t                 section_end;        /* journal's, when locked */

@@ -183,6 +183,7 @@ ngx_kafka_broker_timer(ngx_event_t *ev)
 static void
 ngx_kafka_broker_open(ngx_kafka_broker_t *b)
 {
+    int64_t               wait;
     ngx_int_t             rc;
     ngx_kafka_recover_t  *r;
 
@@ -230,6 +231,14 @@ ngx_kafka_broker_open(ngx_kafka_broker_t *b)
         return;
     }
 
+    wait = atomic_load(&b->zone->retry_ms) - ngx_kafka_mono_ms();
+
+    if (wait > 0) {
+        /* the last try failed, here or in another worker */
+        ngx_kafka_broker_retry(b, (ngx_msec_t) wait);
+        return;
+    }
+
     r = ngx_kafka_task_alloc(b, sizeof(ngx_kafka_recover_t));
     if (r == NULL) {
         ngx_kafka_broker_retry(b, NGX_KAFKA_WAIT_FAILED);
@@ -272,12 +281,9 @@ ngx_kafka_recover_done(void *ctx)
         break;
 
     default:
-        b->failures = ngx_min(b->failures + 1, 10);
-        ngx_kafka_broker_retry(b, NGX_KAFKA_WAIT_FAILED * b->failures);
-        return;
+        ngx_kafka_broker_retry(b, NGX_KAFKA_WAIT_FAILED);
+        break;
     }
-
-    b->failures = 0;
 }
 
 

@@ -15,6 +15,9 @@
 #include <time.h>
 
 
+#define NGX_KAFKA_RETRIES  5                    /* seconds apart, at most */
+
+
 static int ngx_kafka_io_append(void *ctx, uint8_t *batch, size_t len,
     int64_t *end);
 static int32_t ngx_kafka_io_bind(void *ctx, kf_uuid_t topic_id,
@@ -411,6 +414,12 @@ ngx_kafka_coord_recover(ngx_kafka_broker_t *b)
         return NGX_KAFKA_RECOVERED;
     }
 
+    if (ngx_kafka_mono_ms() < atomic_load(&zone->retry_ms)) {
+        ngx_kafka_coord_leave(b);
+        (void) pthread_mutex_unlock(&zone->recovery);
+        return NGX_KAFKA_BUSY;
+    }
+
     atomic_store(&zone->state, NGX_KAFKA_ZONE_RECOVERING);
     ngx_kafka_coord_leave(b);
 
@@ -462,9 +471,16 @@ ngx_kafka_coord_recover(ngx_kafka_broker_t *b)
         atomic_fetch_add(&zone->topics_version, 1);
 
         zone->fresh = 0;
+        zone->failures = 0;
         atomic_store(&zone->state, NGX_KAFKA_ZONE_OPEN);
 
     } else {
+        /* one worker at a time finds out whether it is still so */
+
+        zone->failures = ngx_min(zone->failures + 1, NGX_KAFKA_RETRIES);
+        atomic_store(&zone->retry_ms,
+                     ngx_kafka_mono_ms() + zone->failures * 1000);
+
         atomic_store(&zone->state, full ? NGX_KAFKA_ZONE_FRESH
                                         : NGX_KAFKA_ZONE_SUSPECT);
     }
@@ -482,9 +498,13 @@ ngx_kafka_coord_recover(ngx_kafka_broker_t *b)
                       topics, leader_epoch);
     }
 
+    if (done != NGX_OK) {
+        return NGX_KAFKA_REFUSED;
+    }
+
     ngx_kafka_wake_all(b, NGX_KAFKA_WAKE_STATE);
 
-    return done == NGX_OK ? NGX_KAFKA_RECOVERED : NGX_KAFKA_REFUSED;
+    return NGX_KAFKA_RECOVERED;
 }
 
 

@@ -109,8 +109,15 @@ ngx_kafka_flush_done(void *data)
     /* also a failure is news: waiters look at the state */
     ngx_kafka_changed(b, part);
 
-    if (ctx->rc != KL_OK && part == b->journal) {
-        ngx_kafka_broker_suspend(b);
+    if (ctx->rc != KL_OK && ctx->rc != KL_GONE) {
+
+        if (part == b->journal) {
+            ngx_kafka_broker_suspend(b);
+
+        } else if (part->topic) {
+            atomic_store(&b->zone->failed, 1);
+            ngx_kafka_jobs_kick(b, NGX_KAFKA_JOB_REOPEN);
+        }
     }
 
     ngx_kafka_part_unref(b, part);

@@ -395,6 +395,11 @@ ngx_kafka_job_checkpoint(ngx_kafka_broker_t *b, ngx_kafka_item_t *item,
 
     kl_snapshot(kl_part(b->zone->parts, item->slot), &o);
 
+    if (o.state == KL_FAILED_STATE) {
+        /* however it came to be so */
+        atomic_store(&b->zone->failed, 1);
+    }
+
     if (o.state != KL_OPEN || o.incarnation != item->incarnation) {
         return true;
     }
@@ -457,7 +462,7 @@ ngx_kafka_job_reopen(ngx_kafka_broker_t *b, ngx_kafka_item_t *item,
 
     } else {
         ngx_log_error(NGX_LOG_NOTICE, b->log, 0,
-                      "kafka_broker \"%V\": partition \"%*s-%D\" is back",
+                      "kafka_broker \"%V\": partition %*s-%D is back",
                       &b->name, (size_t) item->topic.len, item->topic.data,
                       item->partition);
     }

@@ -101,6 +101,8 @@ struct ngx_kafka_zone_s {
     ngx_kafka_zone_job_t   jobs[NGX_KAFKA_JOBS];
     ngx_kafka_slot_t       workers[KL_WORKER_SLOTS];
 
+    _Atomic int64_t        retry_ms;            /* no recovery before: monotonic */
+    uint32_t               failures;            /* of recovery, in a row */
     uint32_t               used;                /* opened once: not empty */
     uint32_t               slots_n;             /* no slot above was bound */
     uint32_t               parts_n;

@@ -3,8 +3,6 @@
 # A worker is killed at each named point: inside the coordinator's lock, inside
 # a partition's lock, around the journal's append and around a flush.  The others
 # go on at once, nothing acknowledged is lost, and no point goes unreached.
-#
-# Needs the module with its points compiled in: it is built when it is missing.
 
 use strict;
 use warnings;
@@ -16,34 +14,9 @@ use Test::More;
 use Time::HiRes qw(time);
 
 use Kafka::Batch;
-use Test::KafkaNginx qw(wait_for);
+use Test::KafkaFault;
 
-my $build = ($ENV{TEST_BUILD} || "$FindBin::Bin/../../build") . '/faults';
-my $module = "$build/ngx_stream_kafka_module.so";
-
-{
-    my ($cc, $opt) = ($ENV{CC} || 'gcc',
-        '-O2 -g -DNGX_KAFKA_FAULTS=1 -DKL_FAULTS');
-
-    local $ENV{CC} = $cc;
-    local $ENV{OPT} = $opt;
-    delete local $ENV{MAKEFLAGS};
-
-    my $out = qx("$FindBin::Bin/../../tools/module" "$build" 2>&1);
-    plan(skip_all => "no module with points: $out") if $?;
-}
-
-$ENV{TEST_NGINX_MODULE} = $module;
-
-my $t = Test::KafkaNginx->new(workers => 3);
-my $points = $t->dir . '/points';
-my $point = "$points/fault";
-
-# Workers take the file away, and may be another user's.
-mkdir $points;
-chmod 0777, $points;
-
-$ENV{NGX_KAFKA_FAULT} = $point;
+my $t = Test::KafkaFault->new(workers => 3);
 
 $t->allow(qr/exited on signal 9|Address already in use/);
 $t->run;
@@ -54,21 +27,8 @@ my %acked = (t => 0);
 is($t->client->create_topic('t')->{ErrorCode}, 0, 'a topic');
 
 
-sub arm {
-    my ($what) = @_;
-
-    $t->write_file("$points/new", "$what\n");
-    rename "$points/new", $point or die;
-}
-
-
 # Calls until it is answered well; connections may break meanwhile.
-sub insist {
-    my ($code) = @_;
-
-    return wait_for(sub { my $r = eval { $code->($t->client(timeout => 5)) };
-        return defined $r && $r }, 10);
-}
+sub insist { $t->insist(@_) }
 
 
 sub produced {
@@ -94,7 +54,7 @@ for my $where (qw(coord-locked coord-unlocking journal-append-before
     my $name = 'made-' . ++$n;
     my $old = join ' ', $t->workers;
 
-    arm($where);
+    $t->arm($where);
 
     my $start = time;
     my $there = insist(sub { my $e = $_[0]->create_topic($name)->{ErrorCode};
@@ -105,7 +65,7 @@ for my $where (qw(coord-locked coord-unlocking journal-append-before
     # The N-th time may need more than one request.
     insist(sub { $_[0]->create_topic("$name-$_")->{ErrorCode} == 0 }) for 1 .. 8;
 
-    ok(!-e $point, "$where: was reached");
+    ok(!$t->armed, "$where: was reached");
     cmp_ok(time - $start, '<', 5, "$where: it took no time");
 
     my $r = insist(sub { $_[0]->call('Metadata', 9, {
@@ -120,9 +80,9 @@ like($t->error_log, qr/a worker died inside the coordinator/,
 for my $where (qw(log.append.before log.append.written log.append.publish
     flush-before flush-after))
 {
-    arm($where);
+    $t->arm($where);
     ok(produced(), "$where: acknowledged in the end");
-    ok(!-e $point, "$where: was reached");
+    ok(!$t->armed, "$where: was reached");
 
     # At least once: what was appended but not answered may be there twice.
     cmp_ok(count(), '>=', 3 * $acked{t}, "$where: nothing is lost");
@@ -148,10 +108,10 @@ for my $where (qw(log.append.before log.append.written log.append.publish
 
 # A recovery that dies is begun again by another.
 {
-    arm("coord-locked\nrecovering");
+    $t->arm('coord-locked', 'recovering');
     ok(insist(sub { my $e = $_[0]->create_topic('twice')->{ErrorCode};
         return $e == 0 || $e == 36 }), 'the state is replayed in the end');
-    ok(wait_for(sub { !-e $point }, 5), 'one recovery died');
+    ok($t->reached, 'one recovery died');
 }
 
 # And all of it from the disk.

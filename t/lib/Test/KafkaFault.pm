@@ -1,0 +1,90 @@
+package Test::KafkaFault;
+
+# A broker whose module has its fault points compiled in (ngx_kafka_fault.c).
+#
+#     my $t = Test::KafkaFault->new(workers => 3)->run;
+#     $t->arm('coord-locked');          # the first one there is killed
+#     $t->arm('log.fdatasync=5');       # EIO until disarm()
+#     ok($t->reached, ...);             # a kill took place
+
+use strict;
+use warnings;
+
+use Cwd qw(abs_path);
+use Test::More;
+
+use Test::KafkaNginx qw(wait_for);
+
+our @ISA = ('Test::KafkaNginx');
+
+my ($top) = abs_path(__FILE__) =~ m{^(.*)/t/lib/Test/} or die;
+
+
+sub new {
+    my ($class, %o) = @_;
+
+    my $build = ($ENV{TEST_BUILD} || "$top/build") . '/faults';
+
+    {
+        local $ENV{CC} = $ENV{CC} || 'gcc';
+        local $ENV{OPT} = '-O2 -g -DNGX_KAFKA_FAULTS=1 -DKL_FAULTS';
+        local $ENV{MAKEFLAGS};
+        delete $ENV{MAKEFLAGS};
+
+        # Two tests that come here at once: one builds, one waits.
+        system 'mkdir', '-p', $build;
+        my $out = qx(flock "$build/lock" "$top/tools/module" "$build" 2>&1);
+        plan(skip_all => "no module with fault points: $out") if $?;
+    }
+
+    local $ENV{TEST_NGINX_MODULE} = "$build/ngx_stream_kafka_module.so";
+    local $ENV{TEST_KAFKA_PORT};
+    delete $ENV{TEST_KAFKA_PORT};
+
+    my $self = $class->SUPER::new(%o);
+
+    # Workers take the file away, and may be another user's.
+    $self->{points} = $self->dir . '/points';
+    mkdir $self->{points};
+    chmod 0777, $self->{points};
+
+    $ENV{NGX_KAFKA_FAULT} = "$self->{points}/fault";
+
+    return $self;
+}
+
+
+sub arm {
+    my ($self, @lines) = @_;
+
+    my $new = "$self->{points}/new";
+    $self->write_file($new, join '', map "$_\n", @lines);
+    rename $new, "$self->{points}/fault" or die "arm: $!";
+}
+
+
+sub disarm { unlink "$_[0]{points}/fault" }
+
+
+sub armed { -e "$_[0]{points}/fault" }
+
+
+sub reached {
+    my ($self, $seconds) = @_;
+
+    return wait_for(sub { !$self->armed }, $seconds // 5);
+}
+
+
+# Calls with a new connection each time until the answer is true.
+sub insist {
+    my ($self, $code, $seconds) = @_;
+
+    return wait_for(sub {
+        my $r = eval { $code->($self->client(timeout => 5)) };
+        return defined $r && $r;
+    }, $seconds // 10);
+}
+
+
+1;
