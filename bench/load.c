@@ -12,9 +12,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -25,31 +23,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "load.h"
 #include "proc.h"
-#include "wire.h"
 
 
 #define DEPTH_MAX    256
 #define HEAD         12                 /* of a frame: up to the correlation */
-#define CONFIGS_MAX  32
-
-typedef enum {
-    MODE_PRODUCE,
-    MODE_FETCH,
-    MODE_API_VERSIONS,
-    MODE_LIST_OFFSETS,
-    MODE_IDLE,
-    MODE_CREATE,
-    MODE_DELETE,
-    MODE_READY,
-    MODE_TREE
-} bench_mode_t;
-
-typedef struct {
-    const char    *name;
-    bench_mode_t   mode;
-    int16_t        api;
-} mode_name_t;
 
 static const mode_name_t  modes[] = {
     { "produce", MODE_PRODUCE, 0 },
@@ -84,30 +63,7 @@ typedef struct {
 } conn_t;
 
 
-static struct {
-    const mode_name_t  *mode;
-    const char         *label;
-    struct sockaddr_in  addr;
-    bool                floor;
-    int                 conns;
-    int                 depth;
-    size_t              batch_bytes;    /* 0: one record */
-    size_t              record_bytes;
-    kf_codec_t          codec;
-    int16_t             acks;
-    const char         *topic;
-    int                 partitions;
-    int64_t             requests_max;
-    double              seconds_max;
-    double              rate;           /* requests a second; 0: no limit */
-    int32_t             fetch_bytes;
-    int64_t             file_bytes;     /* of the floor's file */
-    int                 passes;
-    pid_t               pid;
-    double              since;          /* seconds of the epoch */
-    char               *configs[CONFIGS_MAX];
-    int                 configs_n;
-} opt = {
+options_t  opt = {
     .label = "", .conns = 1, .depth = 1, .record_bytes = 1024, .acks = -1,
     .topic = "bench", .partitions = 1, .seconds_max = 10,
     .fetch_bytes = 1 << 20, .passes = 1
@@ -121,30 +77,6 @@ static size_t     unit_bytes;           /* what one produce request counts */
 static uint32_t  *lat;                  /* nanoseconds / 10 */
 static size_t     lat_n, lat_size;
 static frame_t   *frames;               /* by partition */
-
-
-__attribute__((noreturn))
-static void
-die(const char *what)
-{
-    perror(what);
-    exit(1);
-}
-
-
-__attribute__((noreturn, format(printf, 1, 2)))
-static void
-fail(const char *fmt, ...)
-{
-    va_list  args;
-
-    fprintf(stderr, "load: ");
-    va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
-    va_end(args);
-    fprintf(stderr, "\n");
-    exit(1);
-}
 
 
 static uint32_t
@@ -162,67 +94,6 @@ put32(uint8_t *p, uint32_t v)
     p[1] = (uint8_t) (v >> 16);
     p[2] = (uint8_t) (v >> 8);
     p[3] = (uint8_t) v;
-}
-
-
-static int
-dial(bool must)
-{
-    int  fd, one = 1;
-
-    fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (fd == -1) {
-        die("socket");
-    }
-
-    if (connect(fd, (struct sockaddr *) &opt.addr, sizeof(opt.addr)) != 0) {
-        if (must) {
-            die("connect");
-        }
-        close(fd);
-        return -1;
-    }
-
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-
-    return fd;
-}
-
-
-/* One request and its answer, blocking; -1: the connection failed. */
-static int
-ask(int fd, int16_t api, frame_t f, answer_t *a)
-{
-    size_t    at, len;
-    ssize_t   n;
-    uint8_t  *in, size[4];
-
-    if (write(fd, f.data, f.len) != (ssize_t) f.len) {
-        return -1;
-    }
-
-    if (recv(fd, size, 4, MSG_WAITALL) != 4) {
-        return -1;
-    }
-
-    len = get32(size);
-    in = malloc(len ? len : 1);
-
-    for (at = 0; in && at < len; at += (size_t) n) {
-        n = read(fd, in + at, len - at);
-        if (n <= 0) {
-            free(in);
-            return -1;
-        }
-    }
-
-    if (!wire_answer(api, in, len, a)) {
-        fail("the answer of %s does not parse", opt.mode->name);
-    }
-
-    free(in);
-
-    return 0;
 }
 
 
@@ -764,149 +635,6 @@ load(void)
 }
 
 
-/* Memory that open connections cost, each after one answered request. */
-static void
-idle(void)
-{
-    int         i, *fds;
-    frame_t     f = wire_api_versions();
-    answer_t    a;
-    proc_use_t  before, open, after;
-
-    fds = calloc((size_t) opt.conns, sizeof(int));
-    if (fds == NULL || !proc_tree(opt.pid, true, &before)) {
-        fail("idle: no process %d", (int) opt.pid);
-    }
-
-    for (i = 0; i < opt.conns; i++) {
-        fds[i] = dial(true);
-        if (ask(fds[i], 18, f, &a) != 0 || a.error) {
-            fail("idle: connection %d was not answered", i);
-        }
-    }
-
-    sleep(1);
-    proc_tree(opt.pid, true, &open);
-    sleep((unsigned) opt.seconds_max);
-    proc_tree(opt.pid, true, &after);
-
-    printf("{\"test\":\"%s\",\"mode\":\"idle\",\"conns\":%d,"
-           "\"rss_kib\":%llu,\"pss_kib\":%llu,"
-           "\"rss_kib_per_conn\":%.2f,\"pss_kib_per_conn\":%.2f,"
-           "\"idle_cpu_percent\":%.3f}\n",
-           opt.label, opt.conns, (unsigned long long) after.rss_kib,
-           (unsigned long long) after.pss_kib,
-           (double) ((int64_t) open.rss_kib - (int64_t) before.rss_kib)
-           / opt.conns,
-           (double) ((int64_t) open.pss_kib - (int64_t) before.pss_kib)
-           / opt.conns,
-           100 * (after.user_s + after.sys_s - open.user_s - open.sys_s)
-           / (unsigned) opt.seconds_max);
-}
-
-
-/* Memory and CPU of the tree over some seconds in which nobody asks. */
-static void
-tree(void)
-{
-    proc_use_t  before, after;
-
-    if (!proc_tree(opt.pid, false, &before)) {
-        fail("no process %d", (int) opt.pid);
-    }
-
-    usleep((useconds_t) (opt.seconds_max * 1e6));
-    proc_tree(opt.pid, true, &after);
-
-    printf("{\"test\":\"%s\",\"mode\":\"tree\",\"processes\":%d,"
-           "\"rss_kib\":%llu,\"pss_kib\":%llu,\"idle_cpu_percent\":%.3f}\n",
-           opt.label, after.processes, (unsigned long long) after.rss_kib,
-           (unsigned long long) after.pss_kib,
-           100 * (after.user_s + after.sys_s - before.user_s - before.sys_s)
-           / opt.seconds_max);
-}
-
-
-/* Waits for the first answer to ApiVersions. */
-static void
-ready(void)
-{
-    int              fd, rc;
-    double           end = proc_now() + opt.seconds_max;
-    frame_t          f = wire_api_versions();
-    answer_t         a;
-    struct timespec  t;
-
-    for ( ;; ) {
-        fd = dial(false);
-        rc = fd == -1 ? -1 : ask(fd, 18, f, &a);
-
-        if (fd != -1) {
-            close(fd);
-        }
-
-        if (rc == 0) {
-            break;
-        }
-
-        if (proc_now() > end) {
-            fail("no answer within %.0f s", opt.seconds_max);
-        }
-
-        usleep(500);
-    }
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    printf("{\"test\":\"%s\",\"mode\":\"ready\",\"ms\":%.1f}\n", opt.label,
-           opt.since ? ((double) t.tv_sec + (double) t.tv_nsec / 1e9
-                        - opt.since) * 1000 : 0.0);
-}
-
-
-/* Creates or deletes a topic; after creation waits until it is served. */
-static void
-topic(void)
-{
-    int       fd = dial(true), i, k;
-    answer_t  a;
-
-    if (opt.mode->mode == MODE_DELETE) {
-        if (ask(fd, 20, wire_delete_topic(opt.topic), &a) != 0 || a.error) {
-            fail("delete %s: %s", opt.topic, a.message);
-        }
-        return;
-    }
-
-    if (ask(fd, 19, wire_create_topic(opt.topic, opt.partitions, opt.configs,
-                                      opt.configs_n), &a) != 0
-        || a.error)
-    {
-        fail("create %s: %s", opt.topic, a.message);
-    }
-
-    for (i = 0; i < 1000; i++) {
-        if (ask(fd, 3, wire_metadata(opt.topic), &a) != 0) {
-            break;
-        }
-
-        for (k = 0; k < opt.partitions && a.leaders == opt.partitions; k++) {
-            if (ask(fd, 2, wire_list_offsets(opt.topic, k, -1), &a) != 0) {
-                fail("create %s: the connection was closed", opt.topic);
-            }
-            a.leaders = a.error ? 0 : opt.partitions;
-        }
-
-        if (a.leaders == opt.partitions) {
-            return;
-        }
-
-        usleep(10000);
-    }
-
-    fail("%s has no leaders", opt.topic);
-}
-
-
 static void
 usage(void)
 {
@@ -1032,20 +760,20 @@ main(int argc, char **argv)
     switch (opt.mode->mode) {
 
     case MODE_IDLE:
-        idle();
+        control_idle();
         break;
 
     case MODE_TREE:
-        tree();
+        control_tree();
         break;
 
     case MODE_READY:
-        ready();
+        control_ready();
         break;
 
     case MODE_CREATE:
     case MODE_DELETE:
-        topic();
+        control_topic();
         break;
 
     default:

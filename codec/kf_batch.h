@@ -149,6 +149,8 @@ void kf_batch_check(const uint8_t *data, size_t len,
  * The second part: walks the records (decompressing as a stream with bounded
  * memory and output, keeping nothing) and checks counts, deltas, timestamps and
  * keys.  Slow for compressed batches: callers run it in a thread above 16 KiB.
+ * 16 KiB may hold 16 MiB and more, so a caller on the event loop also lowers
+ * output_bytes_max, and repeats in a thread what is MESSAGE_TOO_LARGE by that.
  */
 void kf_batch_walk(const uint8_t *data, const kf_batch_t *b,
     const kf_batch_rules_t *rules, kf_batch_verdict_t *v);
