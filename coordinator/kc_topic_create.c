@@ -158,7 +158,7 @@ kc_check_name(kc_create_t *c, kf_str_t name, kf_str_t alias, kc_created_t *out)
     if (kc_topic_by_name(c->kc, name)) {
         return kc_refuse(out, KF_ERR_TOPIC_ALREADY_EXISTS,
                          kf_arena_printf(c->call->arena,
-                                         "topic \"%.*s\" exists already",
+                                         "Topic '%.*s' already exists.",
                                          (int) name.len, name.data));
     }
 

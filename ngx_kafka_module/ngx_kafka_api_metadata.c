@@ -505,6 +505,10 @@ ngx_kafka_describe_topic(ngx_kafka_request_t *r, ngx_kafka_node_t *node,
         p->replica_nodes_n = 1;
         p->isr_nodes = &node->node;
         p->isr_nodes_n = 1;
+
+        /* The schema allows null, but Java's admin client needs a list. */
+        p->eligible_leader_replicas_n = 0;
+        p->last_known_elr_n = 0;
     }
 
     return NGX_OK;

@@ -67,7 +67,7 @@ test_create(void)
 
     is(create(&w, "logs", 3, &out), KF_ERR_TOPIC_ALREADY_EXISTS,
        "a second one of that name is refused");
-    is_str(c(out.error_message), "topic \"logs\" exists already", "saying so");
+    is_str(c(out.error_message), "Topic 'logs' already exists.", "saying so");
     is(out.num_partitions, -1, "a refused topic has no partitions");
     is(out.configs_n, 0, "and no configs");
     is(w.call.wait, t ? t->changed : -1, "that answer waits for the first");

@@ -27,10 +27,10 @@ for my $v (0 .. 5) {
 # Every worker gives out others.
 for my $worker ($t->foreign ? () : $t->workers) {
     my $x = $t->client(worker => $worker);
-    my $id = $x->init_producer->{ProducerId};
-    ok(!$seen{$id}++, "worker $worker: another id") for 1 .. 3;
-    $id = $x->init_producer->{ProducerId};
-    ok(!$seen{$id}++, 'and another');
+    for my $i (1 .. 3) {
+        my $id = $x->init_producer->{ProducerId};
+        ok(!$seen{$id}++, "worker $worker: an id of its own ($i)");
+    }
 }
 
 isnt($c->init_producer(transactional_id => 'tx')->{ErrorCode}, 0,

@@ -45,6 +45,8 @@ my $p = $r->{Topics}[0]{Partitions}[2];
 is(join(' ', @$p{qw(ErrorCode PartitionIndex LeaderId)},
     @{ $p->{ReplicaNodes} }, @{ $p->{IsrNodes} }), '0 2 1 1 1', 'a partition');
 ok($p->{LeaderEpoch} >= 0, 'its epoch');
+is_deeply([@$p{qw(EligibleLeaderReplicas LastKnownElr OfflineReplicas)}],
+    [[], [], []], 'lists that are empty, not null');
 
 # Page by page.
 my ($cursor, @seen);
