@@ -95,6 +95,9 @@ typedef struct {
     kf_str_t        problem;
     char            problem_buf[256];
     struct kc_reserve_s  *reserve;
+    /* between kc_recovery_begin() and kc_replay_end() */
+    bool                  recovering;
+    void                (*deleted)(void *ctx, kf_uuid_t topic_id);
     /* the decision or replay under way: kc_record.c */
     kf_batch_builder_t    batch;
     struct kc_record_s   *records;
@@ -128,7 +131,19 @@ void kc_attach(kc_t *kc, kc_state_t *state);
  */
 kc_rc_t kc_replay(kc_t *kc, const uint8_t *batch, size_t len, int64_t end);
 
-/* After the last batch: KC_CORRUPT when a snapshot has not come to its end. */
+/*
+ * A recovery: until kc_replay_end() the replay binds and releases no slots, so
+ * that topics long deleted do not need room beside those that exist; deleted(),
+ * with kc_io_t's ctx, tells of each deletion in the journal, and may be NULL.
+ */
+void kc_recovery_begin(kc_t *kc,
+    void (*deleted)(void *ctx, kf_uuid_t topic_id));
+
+/*
+ * After the last batch: KC_CORRUPT when a snapshot has not come to its end.  In a
+ * recovery it then binds the partitions of all topics: KC_NO_MEMORY when they
+ * do not fit.
+ */
 kc_rc_t kc_replay_end(kc_t *kc);
 
 /*
@@ -150,7 +165,8 @@ kf_str_t kc_cluster_id(const kc_t *kc);          /* 22 characters */
 typedef bool (*kc_sink_pt)(void *ctx, uint8_t *batch, size_t len);
 kc_rc_t kc_snapshot(kc_t *kc, kc_time_t now, kc_sink_pt sink, void *ctx);
 
-/* The journal offset up to which the state has been replayed. */
+/* The journal offset up to which the state has been replayed; -1 inside a
+   snapshot. */
 int64_t kc_applied(const kc_t *kc);
 
 /*

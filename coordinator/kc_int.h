@@ -130,6 +130,7 @@ kc_rc_t kc_partitions_apply(kc_t *kc, const kf_partitions_record_t *r,
 bool kc_configs_reserve(kc_t *kc, const kf_config_record_t *r);
 kc_rc_t kc_configs_apply(kc_t *kc, const kf_config_record_t *r, int64_t end);
 void kc_topics_free(kc_t *kc);
+kc_rc_t kc_topics_bind(kc_t *kc);
 kc_rc_t kc_producer_ids_apply(kc_t *kc, const kf_producer_ids_record_t *r,
     int64_t end);
 kc_rc_t kc_snapshot_start_apply(kc_t *kc, const kf_snapshot_start_record_t *r);

@@ -119,6 +119,15 @@ kc_apply_records(kc_t *kc, int64_t end)
 }
 
 
+static kc_rc_t
+kc_snapshot_unfinished(kc_t *kc)
+{
+    return kc_fail(kc, KC_CORRUPT,
+                   "the journal's snapshot of offset %lld has no end",
+                   (long long) kc->state->applied);
+}
+
+
 /* May this batch come now?  *skip: the state has it already. */
 static kc_rc_t
 kc_replay_position(kc_t *kc, const kf_batch_t *b, int64_t end, bool *skip)
@@ -144,7 +153,7 @@ kc_replay_position(kc_t *kc, const kf_batch_t *b, int64_t end, bool *skip)
             return KC_OK;
         }
 
-        return kc_replay_end(kc);
+        return kc_snapshot_unfinished(kc);
     }
 
     if (end <= st->applied) {
@@ -164,16 +173,29 @@ kc_replay_position(kc_t *kc, const kf_batch_t *b, int64_t end, bool *skip)
 }
 
 
+void
+kc_recovery_begin(kc_t *kc, void (*deleted)(void *ctx, kf_uuid_t topic_id))
+{
+    kc->recovering = true;
+    kc->deleted = deleted;
+}
+
+
 kc_rc_t
 kc_replay_end(kc_t *kc)
 {
     if (kc->state->loading) {
-        return kc_fail(kc, KC_CORRUPT,
-                       "the journal's snapshot of offset %lld has no end",
-                       (long long) kc->state->applied);
+        return kc_snapshot_unfinished(kc);
     }
 
-    return KC_OK;
+    if (!kc->recovering) {
+        return KC_OK;
+    }
+
+    kc->recovering = false;
+    kc->deleted = NULL;
+
+    return kc_topics_bind(kc);
 }
 
 

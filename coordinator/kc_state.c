@@ -118,7 +118,7 @@ kc_attach(kc_t *kc, kc_state_t *state)
 int64_t
 kc_applied(const kc_t *kc)
 {
-    return kc->state->applied;
+    return kc->state->loading ? -1 : kc->state->applied;
 }
 
 

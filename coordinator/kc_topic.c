@@ -162,14 +162,47 @@ kc_bind_slots(kc_t *kc, kf_uuid_t id, int32_t *slots, int32_t from, int32_t to)
     int32_t  i;
 
     for (i = from; i < to; i++) {
-        slots[i] = kc->io.bind ? kc->io.bind(kc->io.ctx, id, i) : -1;
 
-        if (kc->io.bind && slots[i] < 0) {
+        if (kc->io.bind == NULL || kc->recovering) {
+            slots[i] = -1;
+            continue;
+        }
+
+        slots[i] = kc->io.bind(kc->io.ctx, id, i);
+
+        if (slots[i] < 0) {
             return false;
         }
     }
 
     return true;
+}
+
+
+static kc_rc_t
+kc_no_slots(kc_t *kc, kf_str_t name)
+{
+    return kc_fail(kc, KC_NO_MEMORY, "the broker's zone has too few slots for "
+                   "the partitions of topic \"%.*s\": raise the \"zone\" "
+                   "directive's size", (int) name.len, name.data);
+}
+
+
+kc_rc_t
+kc_topics_bind(kc_t *kc)
+{
+    kc_topic_obj_t  *t;
+
+    for (t = kc_map_next(&kc->state->topics, kf_null_str); t;
+         t = kc_map_next(&kc->state->topics, t->pub.name))
+    {
+        if (!kc_bind_slots(kc, t->pub.id, t->slots, 0, t->pub.partition_count))
+        {
+            return kc_no_slots(kc, t->pub.name);
+        }
+    }
+
+    return KC_OK;
 }
 
 
@@ -235,9 +268,7 @@ kc_topic_apply(kc_t *kc, const kf_topic_record_t *r, int64_t end)
     if (rc == KC_OK
         && !kc_bind_slots(kc, t->pub.id, t->slots, 0, r->partition_count))
     {
-        rc = kc_fail(kc, KC_NO_MEMORY, "the broker's zone has too few slots for "
-                     "the partitions of topic \"%.*s\": raise the \"zone\" "
-                     "directive's size", (int) r->name.len, r->name.data);
+        rc = kc_no_slots(kc, r->name);
     }
 
     if (rc != KC_OK) {
@@ -306,6 +337,10 @@ kc_topic_delete_apply(kc_t *kc, const kf_delete_topic_record_t *r, int64_t end)
                        "the journal deletes a topic that does not exist");
     }
 
+    if (kc->deleted) {
+        kc->deleted(kc->io.ctx, r->topic_id);
+    }
+
     if (kc->io.release) {
         for (i = 0; i < t->pub.partition_count; i++) {
             if (t->slots[i] >= 0) {
@@ -354,8 +389,7 @@ kc_partitions_apply(kc_t *kc, const kf_partitions_record_t *r, int64_t end)
     if (!kc_bind_slots(kc, t->pub.id, slots, n, r->partition_count)) {
         kc_free(kc, slots, (size_t) r->partition_count * sizeof(int32_t));
 
-        return kc_fail(kc, KC_NO_MEMORY, "the broker's zone has too few slots "
-                       "for partitions: raise the \"zone\" directive's size");
+        return kc_no_slots(kc, t->pub.name);
     }
 
     kc_free(kc, t->slots, (size_t) n * sizeof(int32_t));

@@ -215,6 +215,71 @@ test_batches(void)
 }
 
 
+static int  told;
+
+static void
+deleted(void *ctx, kf_uuid_t id)
+{
+    (void) ctx;
+    (void) id;
+
+    told++;
+}
+
+
+/* A recovery needs room for the topics that exist, not for all there were. */
+static void
+test_recovery(void)
+{
+    int      i;
+    char     name[16];
+    world_t  w, r;
+
+    world_start(&w);
+
+    for (i = 0; i < 8; i++) {
+        snprintf(name, sizeof(name), "t%d", i);
+        create(&w, name, 3, NULL);
+
+        if (i != 3 && i != 6) {
+            delete(&w, name);
+        }
+    }
+
+    world_start(&r);
+    r.room = 6;
+    kc_recovery_begin(&r.kc, deleted);
+
+    for (i = 0; i < w.count; i++) {
+        kc_replay(&r.kc, w.batches[i], w.sizes[i], w.ends[i]);
+    }
+
+    is(r.bound, 0, "nothing is bound before the end");
+    is(told, 6, "six deletions are told");
+    is(kc_replay_end(&r.kc), KC_OK, "the end");
+    is(r.bound, 6, "binds the partitions of two topics");
+    ok(kc_check(&r.kc) == NULL, "which is right");
+    ok(kc_hash(&r.kc) == kc_hash(&w.kc), "and the state the same");
+    is(delete(&r, "t3"), 0, "from then on");
+    is(r.bound, 3, "a deletion releases");
+    is(told, 6, "and is nobody's news");
+    world_end(&r);
+
+    world_start(&r);
+    r.room = 5;
+    kc_recovery_begin(&r.kc, NULL);
+
+    for (i = 0; i < w.count; i++) {
+        kc_replay(&r.kc, w.batches[i], w.sizes[i], w.ends[i]);
+    }
+
+    refuses(&r, kc_replay_end(&r.kc), KC_NO_MEMORY, "\"t6\"",
+            "a zone that is too small");
+    world_end(&r);
+    world_end(&w);
+}
+
+
 /* --- snapshots --- */
 
 static uint8_t  *snap[64];
@@ -457,6 +522,7 @@ main(void)
     test_records();
     test_newer();
     test_batches();
+    test_recovery();
     test_snapshot();
 
     return done_testing();

@@ -1,0 +1,484 @@
+/*
+ * The simulator's schedule and command line.
+ *
+ *   sim_test.t                      TAP: 200 seeds clean, each break found
+ *   SEEDS=1000 sim_test.t           so many seeds instead, without the breaks
+ *   SEED=17 sim_test.t              one seed, with its whole trace
+ *   sim_test.t --seeds 1-1000 [--break NAME] [--verbose] [--steps N]
+ *
+ * A seed decides everything: the same seed runs the same way again.
+ */
+
+#include "../tap.h"
+#include "sim_client.h"
+
+static uint32_t  steps = 900;
+
+
+static void
+dir_make(void)
+{
+    const char  *tmp = getenv("TMPDIR");
+
+    if (tmp == NULL) {
+        tmp = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    }
+
+    snprintf(w.dir, sizeof(w.dir), "%.200s/kafka-sim.XXXXXX", tmp);
+
+    if (mkdtemp(w.dir) == NULL) {
+        printf("Bail out! no directory %s\n", w.dir);
+        exit(1);
+    }
+}
+
+
+/* Flushes one dirty partition, by whichever worker. */
+static void
+flush_step(void)
+{
+    int        i, k = (int) rnd(PARTS), topic;
+    int32_t    slot, p;
+    int64_t    flushed;
+    kl_rc_t    rc;
+    worker_t  *wk = any_worker();
+    mpart_t   *m;
+
+    for (i = 0; i < PARTS; i++) {
+        slot = (k + i) % PARTS;
+        topic = w.slot_topic[slot];
+        p = w.slot_partition[slot];
+
+        if (slot == w.journal_slot || topic < 0) {
+            continue;
+        }
+
+        m = mtopics[topic].parts[p];
+
+        if (m == NULL || !m->dirty) {
+            continue;
+        }
+
+        rc = kl_flush(worker_log(wk, slot, incarnation(slot), topic, p),
+                      &flushed);
+
+        m->dirty = false;
+
+        if (rc == KL_OK) {
+            disk_synced(part_dir(topic, p), false);
+
+        } else if (rc != KL_GONE) {
+            fail("a flush answers %d", rc);
+        }
+
+        return;
+    }
+}
+
+
+static void
+checkpoint_section(worker_t *wk, void *arg)
+{
+    int                topic;
+    int32_t            p;
+    kl_log_t          *log;
+    const kc_topic_t  *t = kc_topic_next(&wk->kc, kf_null_str);
+
+    (void) arg;
+
+    if (t) {
+        p = (int32_t) rnd((uint32_t) t->partition_count);
+        topic = w.slot_topic[t->slots[p]];
+        removals_finish(wk, topic);
+        log = worker_log(wk, t->slots[p], incarnation(t->slots[p]), topic, p);
+
+        if (kl_checkpoint(log, false) != KL_OK) {
+            fail("a checkpoint fails");
+        }
+
+        disk_synced(part_dir(topic, p), true);
+    }
+
+    if (kl_checkpoint(wk->journal, false) != KL_OK) {
+        fail("a checkpoint of the journal fails");
+    }
+
+    disk_synced(JOURNAL_DIR, true);
+}
+
+
+static void
+produce_step(void)
+{
+    producer_step(&producers[rnd(CLIENTS)]);
+}
+
+
+static void
+administer_step(void)
+{
+    admin_step(&admins[rnd(CLIENTS)]);
+}
+
+
+static void
+consume_step(void)
+{
+    consumer_step(&consumers[rnd(CLIENTS)]);
+}
+
+
+static void
+journal_step(void)
+{
+    journal_flush(any_worker());
+}
+
+
+static void
+removal_step(void)
+{
+    removals_run(any_worker());
+}
+
+
+static void
+compact_step(void)
+{
+    compact(any_worker());
+}
+
+
+static void
+checkpoint_step(void)
+{
+    section(any_worker(), checkpoint_section, NULL);
+}
+
+
+static void
+kill_step(void)
+{
+    worker_t  *wk = any_worker();
+
+    trace("worker %d is killed", (int) (wk - w.workers));
+    w.deaths++;
+    worker_stop(wk);
+}
+
+
+static void
+start_step(void)
+{
+    worker_t  *wk = &w.workers[rnd(WORKERS)];
+
+    if (!wk->alive) {
+        worker_start(wk);
+    }
+}
+
+
+static void
+check_step(void)
+{
+    check_all(false);
+}
+
+
+static void
+crash_step(void)
+{
+    crash();
+    clients_disconnect(true);
+    check_all(true);
+}
+
+
+static void
+restart_step(void)
+{
+    clean_restart();
+    clients_disconnect(true);
+    check_all(true);
+}
+
+
+static const struct {
+    void    (*run)(void);
+    uint32_t  weight;
+} actions[] = {
+    { produce_step, 500 },
+    { administer_step, 80 },
+    { consume_step, 120 },
+    { flush_step, 120 },
+    { journal_step, 60 },
+    { late_step, 40 },
+    { removal_step, 20 },
+    { compact_step, 10 },
+    { checkpoint_step, 5 },
+    { kill_step, 12 },
+    { start_step, 10 },
+    { check_step, 8 },
+    { crash_step, 6 },
+    { restart_step, 2 },
+};
+
+#define ACTIONS  (sizeof(actions) / sizeof(actions[0]))
+
+static uint32_t  weights[ACTIONS], weights_sum;
+
+
+/* Seeds differ in what happens often: some hardly flush, some are all admin. */
+static void
+weights_choose(void)
+{
+    uint32_t  i;
+
+    weights_sum = 0;
+
+    for (i = 0; i < ACTIONS; i++) {
+        weights[i] = actions[i].weight * 8 >> rnd(5);
+        weights_sum += weights[i];
+    }
+}
+
+
+static void
+one_step(void)
+{
+    uint32_t  i, k = rnd(weights_sum);
+
+    w.now_ms += rnd(20);
+
+    for (i = 0; k >= weights[i]; i++) {
+        k -= weights[i];
+    }
+
+    actions[i].run();
+}
+
+
+static void
+world_clear(void)
+{
+    int  i;
+
+    for (i = 0; i < WORKERS; i++) {
+        if (w.workers[i].alive) {
+            w.workers[i].section = false;
+            worker_stop(&w.workers[i]);
+        }
+    }
+
+    zone_reset();
+    free(w.shared_mem);
+    kf_heap_free(&w.heap);
+    remove_tree(w.dir + strlen(w.dir));
+    model_clear();
+    durable_n = 0;
+}
+
+
+/* true: clean; else `failure` says what was found. */
+static bool
+run(uint64_t seed, break_t broken, uint64_t *counts)
+{
+    static volatile bool  clean;
+
+    rng = seed * 0x2545f4914f6cdd1d + 1;
+    rnd64();
+
+    memset(&w, 0, sizeof(w));
+    memset(trace_lines, 0, sizeof(trace_lines));
+    trace_n = 0;
+    step = 0;
+    w.blocks.next = w.blocks.prev = &w.blocks;
+    w.broken = broken;
+    dir_make();
+    model_clear();
+    clients_reset();
+    weights_choose();
+    durable_n = 0;
+    clean = true;
+
+    if (setjmp(failed) == 0) {
+        w.alloc_fails = chance(30) ? 10 : 0;
+        boot(false);
+
+        for (step = 1; step <= steps; step++) {
+            one_step();
+        }
+
+        /* the last word: a power cut, and then all of it */
+        crash();
+        clients_disconnect(true);
+        check_all(true);
+
+    } else {
+        clean = false;
+    }
+
+    if (counts) {
+        counts[0] += w.acks;
+        counts[1] += w.reads;
+        counts[2] += w.deaths;
+        counts[3] += w.crashes;
+        counts[4] += w.duplicates;
+        counts[5] += w.recoveries;
+        counts[6] += w.snapshots;
+        counts[7] += w.created;
+        counts[8] += w.deleted;
+        counts[9] += w.truncated;
+    }
+
+    world_clear();
+
+    return clean;
+}
+
+
+static void
+print_failure(uint64_t seed)
+{
+    uint64_t  i = trace_n > TRACE ? trace_n - TRACE : 0;
+
+    diag("seed %llu, step %llu: %s", (unsigned long long) seed,
+         (unsigned long long) step, failure);
+
+    if (!verbose) {
+        for ( ; i < trace_n; i++) {
+            diag("%s", trace_lines[i % TRACE]);
+        }
+    }
+}
+
+
+/* Clean seeds from..to; stops at the first failure. */
+static bool
+run_clean(uint64_t from, uint64_t to)
+{
+    uint64_t  seed, c[10] = { 0 };
+
+    for (seed = from; seed <= to; seed++) {
+        if (!run(seed, BREAK_NONE, c)) {
+            ok(0, "seeds %llu to %llu", (unsigned long long) from,
+               (unsigned long long) to);
+            print_failure(seed);
+            return false;
+        }
+    }
+
+    ok(1, "seeds %llu to %llu", (unsigned long long) from,
+       (unsigned long long) to);
+    diag("%llu acks, %llu reads, %llu deaths, %llu power cuts, %llu "
+         "duplicates, %llu recoveries, %llu snapshots, %llu topics created, "
+         "%llu deleted, %llu starts with a cut log",
+         (unsigned long long) c[0], (unsigned long long) c[1],
+         (unsigned long long) c[2], (unsigned long long) c[3],
+         (unsigned long long) c[4], (unsigned long long) c[5],
+         (unsigned long long) c[6], (unsigned long long) c[7],
+         (unsigned long long) c[8], (unsigned long long) c[9]);
+
+    return true;
+}
+
+
+/* How soon a broken build is found. */
+static bool
+run_broken(break_t broken, uint64_t from, uint64_t to)
+{
+    uint64_t  seed;
+
+    for (seed = from; seed <= to; seed++) {
+        if (!run(seed, broken, NULL)) {
+            ok(1, "%s is found by seed %llu", break_names[broken],
+               (unsigned long long) seed);
+            diag("%s", failure);
+            return true;
+        }
+    }
+
+    ok(0, "%s is found", break_names[broken]);
+
+    return false;
+}
+
+
+int
+main(int argc, char **argv)
+{
+    int                 i, k;
+    break_t             broken = BREAK_NONE;
+    const char         *env;
+    unsigned long long  from = 1, to = 200;
+    bool                given = false, parsed = true;
+
+    env = getenv("SEEDS");
+
+    if (env && *env) {
+        to = strtoull(env, NULL, 10);
+        given = true;
+    }
+
+    env = getenv("SEED");
+
+    if (env && *env) {
+        from = to = strtoull(env, NULL, 10);
+        given = verbose = true;
+    }
+
+    for (i = 1; i < argc && parsed; i++) {
+        if (strcmp(argv[i], "--verbose") == 0) {
+            verbose = true;
+
+        } else if (i + 1 < argc && strcmp(argv[i], "--seeds") == 0) {
+            k = sscanf(argv[++i], "%llu-%llu", &from, &to);
+            to = k == 1 ? from : to;
+            parsed = k > 0;
+            given = true;
+
+        } else if (i + 1 < argc && strcmp(argv[i], "--steps") == 0) {
+            steps = (uint32_t) atoi(argv[++i]);
+
+        } else if (i + 1 < argc && strcmp(argv[i], "--break") == 0) {
+            i++;
+
+            for (k = 0; k < BREAK_COUNT; k++) {
+                if (strcmp(break_names[k], argv[i]) == 0) {
+                    broken = (break_t) k;
+                }
+            }
+
+            given = true;
+            parsed = broken != BREAK_NONE;
+
+        } else {
+            parsed = false;
+        }
+    }
+
+    if (!parsed) {
+        fprintf(stderr, "usage: %s [--seeds A-B] [--break NAME] [--steps N] "
+                "[--verbose]\nbreaks:", argv[0]);
+
+        for (k = 1; k < BREAK_COUNT; k++) {
+            fprintf(stderr, " %s", break_names[k]);
+        }
+
+        fprintf(stderr, "\n");
+        return 2;
+    }
+
+    if (given && broken) {
+        run_broken(broken, from, to);
+        return done_testing();
+    }
+
+    run_clean(from, to);
+
+    for (k = 1; !given && k < BREAK_COUNT; k++) {
+        run_broken((break_t) k, 1, 200);
+    }
+
+    return done_testing();
+}
