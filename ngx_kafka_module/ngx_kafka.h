@@ -13,7 +13,7 @@
  *   ngx_kafka_job.c             background jobs: retention, checkpoints, …
  *   ngx_kafka_topics.c          the worker's own table of topics
  *   ngx_kafka_conn.c            connections: frames in, answers out, in order
- *   ngx_kafka_request.c         a request's life: decode, dispatch, park, answer
+ *   ngx_kafka_request.c         a request: decode, dispatch, park, answer
  *   ngx_kafka_api*.c            one file per API family
  *
  * The path of a request: read → frame → decode → authorize → dispatch → decide
@@ -48,11 +48,11 @@ typedef struct ngx_kafka_request_s  ngx_kafka_request_t;
 typedef struct ngx_kafka_watch_s    ngx_kafka_watch_t;
 
 
-/* --- broker -------------------------------------------------------------- */
+/* --- broker --------------------------------------------------------------- */
 
 /*
- * One `kafka_broker` block.  Made by the configuration parser, so a reload makes
- * a new one; the part below "process" is filled in by init_process.
+ * One `kafka_broker` block.  Made by the configuration parser, so a reload
+ * makes a new one; the part below "process" is filled in by init_process.
  */
 struct ngx_kafka_broker_s {
     ngx_str_t               name;
@@ -61,7 +61,7 @@ struct ngx_kafka_broker_s {
     size_t                  zone_size;
     ngx_int_t               node_id;
     ngx_msec_t              drain_timeout;      /* the longest of its servers */
-    size_t                  buffer_budget;      /* bytes of requests per worker */
+    size_t                  buffer_budget;      /* of requests, per worker */
     ngx_uint_t              open_files;
     ngx_thread_pool_t      *thread_pool;
     kc_static_t             config;             /* `config NAME VALUE` lines */
@@ -93,7 +93,7 @@ struct ngx_kafka_broker_s {
     struct ngx_kafka_net_s  *net;               /* ngx_kafka_conn.c */
     ngx_uint_t              tasks_n;            /* thread tasks under way */
     uint64_t                epoch;              /* of the state attached to */
-    ngx_event_t             timer;              /* opening, and waiting for it */
+    ngx_event_t             timer;              /* opening, waiting for it */
     struct ngx_kafka_fired_s   *fired;          /* ngx_kafka_wake.c */
     ngx_event_t            *drain;              /* keeps an exiting worker */
     ngx_uint_t              waits;              /* in a row, for others */
@@ -133,7 +133,7 @@ void ngx_kafka_broker_exit_process(ngx_kafka_broker_t *b);
 void ngx_kafka_broker_check_idle(ngx_kafka_broker_t *b);
 
 
-/* --- coordinator --------------------------------------------------------- */
+/* --- coordinator ---------------------------------------------------------- */
 
 /*
  * Takes the coordinator's lock.  NGX_OK: held, and the state is whole.
@@ -144,8 +144,8 @@ ngx_int_t ngx_kafka_coord_lock(ngx_kafka_broker_t *b);
 void ngx_kafka_coord_unlock(ngx_kafka_broker_t *b);
 
 /* After a decision that appended: publishes the journal and starts its flush.
- * Called by ngx_kafka_coord_unlock() when the journal's end has moved; that call
- * also raises the topics version and wakes the others when topics changed. */
+ * Called by ngx_kafka_coord_unlock() when the journal's end has moved; that
+ * call also raises the topics version and wakes the others if topics did. */
 
 /*
  * Is the journal durable up to wait, an offset told while b->epoch was epoch?
@@ -157,7 +157,7 @@ ngx_int_t ngx_kafka_journal_flushed(ngx_kafka_broker_t *b, uint64_t epoch,
     int64_t wait);
 
 
-/* --- watches ------------------------------------------------------------- */
+/* --- watches -------------------------------------------------------------- */
 
 /*
  * A watch waits for a change of one control block (of a partition, or of the
@@ -175,7 +175,7 @@ struct ngx_kafka_watch_s {
     void                *data;
     ngx_kafka_part_t    *part;                  /* NULL: not of a partition */
     ngx_kafka_broker_t  *broker;                /* set by add */
-    unsigned             waiting:1;             /* in a list; else del is void */
+    unsigned             waiting:1;             /* in a list */
 };
 
 void ngx_kafka_watch_add(ngx_kafka_broker_t *b, ngx_kafka_part_t *part,
@@ -184,12 +184,12 @@ void ngx_kafka_watch_del(ngx_kafka_watch_t *w);
 /* Runs once when the broker is (again) OPEN in this worker. */
 void ngx_kafka_watch_ready(ngx_kafka_broker_t *b, ngx_kafka_watch_t *w);
 
-/* Whoever changed a control block calls this afterwards, without any lock: wakes
- * the watches of this worker and of all others. */
+/* Whoever changed a control block calls this afterwards, without any lock:
+ * wakes the watches of this worker and of all others. */
 void ngx_kafka_changed(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
 
-/* A wait ended at its deadline although its condition held: counted in the zone;
- * stays 0 unless a wake-up was lost. */
+/* A wait ended at its deadline although its condition held: counted in the
+ * zone; stays 0 unless a wake-up was lost. */
 void ngx_kafka_wait_missed(ngx_kafka_broker_t *b);
 
 /* Topics or configs changed: other workers drop what they cached, also when
@@ -201,7 +201,7 @@ void ngx_kafka_topics_changed(ngx_kafka_broker_t *b);
 uint64_t ngx_kafka_topics_version(ngx_kafka_broker_t *b);
 
 
-/* --- partitions and topics of this worker -------------------------------- */
+/* --- partitions and topics of this worker --------------------------------- */
 
 struct ngx_kafka_part_s {
     ngx_kafka_topic_t   *topic;                 /* NULL for the journal */
@@ -228,11 +228,11 @@ struct ngx_kafka_topic_s {
     ngx_kafka_part_t   **parts;                 /* filled in at first use */
     int32_t             *slots;
     kl_config_t          log;                   /* effective configuration */
-    kf_batch_rules_t     rules;                 /* timestamps: distances from now */
+    kf_batch_rules_t     rules;                 /* timestamps: from now */
     int64_t              compression;           /* KC_COMPRESSION_PRODUCER, … */
     ngx_flag_t           caching;               /* write.caching */
     int64_t              changed;               /* journal offset to wait for */
-    uint64_t             version;               /* of the zone, when looked up */
+    uint64_t             version;               /* the zone's at look-up */
     ngx_str_node_t       by_name;
     ngx_str_node_t       by_id;
     ngx_uint_t           refs;                  /* parts alive, and the table */
@@ -280,7 +280,7 @@ int16_t ngx_kafka_part_ready(ngx_kafka_part_t *part, ngx_kafka_offsets_t *o);
 void ngx_kafka_sessions_done(ngx_kafka_broker_t *b);
 
 
-/* --- flush --------------------------------------------------------------- */
+/* --- flush ---------------------------------------------------------------- */
 
 /*
  * Asks for everything appended so far to be made durable: posts a thread task
@@ -293,7 +293,7 @@ void ngx_kafka_flush(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
 void ngx_kafka_appended(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
 
 
-/* --- threads ------------------------------------------------------------- */
+/* --- threads -------------------------------------------------------------- */
 
 /*
  * Runs work(ctx) in the thread pool, then done(ctx) in the event loop.  ctx is
@@ -306,7 +306,7 @@ void ngx_kafka_task_post(void *ctx, void (*work)(void *ctx),
     void (*done)(void *ctx));
 
 
-/* --- connections --------------------------------------------------------- */
+/* --- connections ---------------------------------------------------------- */
 
 typedef struct {
     ngx_kafka_broker_t          *broker;
@@ -365,10 +365,10 @@ struct ngx_kafka_request_s {
     void                 (*hurry)(ngx_kafka_request_t *r);  /* NULL: waits */
     ngx_kafka_watch_t      watch;               /* one, for simple waits */
     int64_t                wait;                /* journal offset, or -1 */
-    uint64_t               epoch;               /* b->epoch when wait was told */
+    uint64_t               epoch;               /* b->epoch, with wait */
     void                 (*resume)(ngx_kafka_request_t *r);
     /* the answer */
-    ngx_chain_t           *out;                 /* whole frame, set when ready */
+    ngx_chain_t           *out;                 /* whole frame, when ready */
     size_t                 out_size;
     unsigned               ready:1;
     unsigned               silent:1;            /* acks=0: no answer at all */
@@ -377,10 +377,10 @@ struct ngx_kafka_request_s {
 };
 
 
-/* --- requests and handlers ----------------------------------------------- */
+/* --- requests and handlers ------------------------------------------------ */
 
 /*
- * Handlers.  Called with the decoded body in r->body.  A handler ends in one of:
+ * Handlers are called with the decoded body in r->body and end in one of:
  *
  *   ngx_kafka_answer(r, &rsp)     at once or later; encodes, queues, writes;
  *   ngx_kafka_answer_when(r, &rsp, wait)  the same once the journal is flushed

@@ -117,7 +117,7 @@ ngx_kafka_broker_init_process(ngx_kafka_broker_t *b, ngx_cycle_t *cycle)
 }
 
 
-/* --- opening ----------------------------------------------------------------- */
+/* --- opening -------------------------------------------------------------- */
 
 void
 ngx_kafka_broker_step(ngx_kafka_broker_t *b)
@@ -297,7 +297,7 @@ ngx_kafka_broker_suspend(ngx_kafka_broker_t *b)
         return;
     }
 
-    /* a failed journal is noticed here, too: nobody may ask for the lock soon */
+    /* a failed journal is noticed here, too: nobody may ask for the lock */
 
     kl_snapshot(b->journal->shared, &o);
 
@@ -325,7 +325,7 @@ ngx_kafka_broker_suspend(ngx_kafka_broker_t *b)
 }
 
 
-/* --- the end ------------------------------------------------------------------ */
+/* --- the end -------------------------------------------------------------- */
 
 void
 ngx_kafka_broker_quit(ngx_kafka_broker_t *b)
@@ -463,7 +463,7 @@ ngx_kafka_broker_exit_process(ngx_kafka_broker_t *b)
 }
 
 
-/* --- listening sockets ---------------------------------------------------------- */
+/* --- listening sockets ---------------------------------------------------- */
 
 /*
  * Until a broker is open in this worker, its listeners take no events: clients
@@ -510,7 +510,7 @@ ngx_kafka_addr_broker(ngx_listening_t *ls, ngx_uint_t i)
 }
 
 
-/* Do all servers of this socket belong to brokers?  *open: is one of them open? */
+/* Do all servers of this socket belong to brokers?  *open: is one open? */
 static ngx_int_t
 ngx_kafka_listening_is_ours(ngx_listening_t *ls, ngx_uint_t *open)
 {

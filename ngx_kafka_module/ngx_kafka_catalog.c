@@ -1,8 +1,8 @@
 /*
  * The partitions of a moment, copied out of the coordinator's state for work
- * that is long: recovery, retention, checkpoints.  The copy is made in slices of
- * a few topics, so that the lock is never held for long; a topic that is gone
- * when its turn comes is found out by its incarnation.
+ * that is long: recovery, retention, checkpoints.  The copy is made in slices
+ * of a few topics, so that the lock is never held for long; a topic that is
+ * gone when its turn comes is found out by its incarnation.
  */
 
 #include "ngx_kafka_life.h"

@@ -2,11 +2,11 @@
  * The coordinator's lock, and what brings its state back.
  *
  * A section is: lock, check the state word, decide, append, replay, unlock.
- * When the owner of the lock has died inside one, the state may be half changed:
- * the next one that takes the lock marks it SUSPECT and a thread rebuilds it
- * from the journal, with the lock free and the state word RECOVERING, so that no
- * event loop waits.  Partitions stay in use meanwhile; after a FRESH zone they
- * are opened from disk too.
+ * When the owner of the lock has died inside one, the state may be half
+ * changed: the next one that takes the lock marks it SUSPECT and a thread
+ * rebuilds it from the journal, with the lock free and the state word
+ * RECOVERING, so that no event loop waits.  Partitions stay in use meanwhile;
+ * after a FRESH zone they are opened from disk too.
  */
 
 #include "ngx_kafka_life.h"
@@ -259,7 +259,7 @@ ngx_kafka_journal_flushed(ngx_kafka_broker_t *b, uint64_t epoch,
 }
 
 
-/* --- what the coordinator asks of the world -------------------------------- */
+/* --- what the coordinator asks of the world ------------------------------- */
 
 kc_io_t
 ngx_kafka_coord_io(ngx_kafka_io_t *io)
@@ -378,7 +378,7 @@ ngx_kafka_io_random(void *ctx, void *buf, size_t len)
 }
 
 
-/* --- recovery --------------------------------------------------------------- */
+/* --- recovery ------------------------------------------------------------- */
 
 ngx_uint_t
 ngx_kafka_coord_recover(ngx_kafka_broker_t *b)

@@ -1,8 +1,8 @@
 /*
- * Group commit.  At most one flush of a partition is under way in a worker; what
- * is appended meanwhile is covered by the one that follows it.  Other workers
- * may flush the same partition at the same time: a flush has no owner, whoever
- * ends first raises the flushed end.
+ * Group commit.  At most one flush of a partition is under way in a worker;
+ * what is appended meanwhile is covered by the one that follows it.  Other
+ * workers may flush the same partition at the same time: a flush has no owner,
+ * whoever ends first raises the flushed end.
  */
 
 #include "ngx_kafka_life.h"

@@ -1,9 +1,9 @@
 /*
  * Background jobs.  Each has a robust lock and a due time in the zone, so that
- * it runs once per broker, not once per worker: a worker whose timer finds a job
- * due posts a thread that trylocks it, looks at the due time again, works, sets
- * the next one.  Timers are cancelable; an exiting worker begins none, and a job
- * that runs then stops at its next step.
+ * it runs once per broker, not once per worker: a worker whose timer finds a
+ * job due posts a thread that trylocks it, looks at the due time again, works,
+ * sets the next one.  Timers are cancelable; an exiting worker begins none, and
+ * a job that runs then stops at its next step.
  *
  *   RETENTION    log.retention.check.interval.ms
  *   CHECKPOINT   every minute: recovery points of what has grown

@@ -102,7 +102,7 @@ ngx_kafka_journal_open(ngx_kafka_broker_t *b, int32_t slot,
 }
 
 
-/* --- replay ------------------------------------------------------------------ */
+/* --- replay --------------------------------------------------------------- */
 
 ngx_int_t
 ngx_kafka_journal_replay(ngx_kafka_broker_t *b, kl_log_t *log, kc_t *kc,
@@ -121,8 +121,8 @@ ngx_kafka_journal_replay(ngx_kafka_broker_t *b, kl_log_t *log, kc_t *kc,
 
         if (offsets[i] > o.log_end) {
             /*
-             * The journal was flushed up to it before the file was made, so this
-             * can only be a journal that lost its end.
+             * The journal was flushed up to it before the file was made, so
+             * this can only be a journal that lost its end.
              */
             ngx_log_error(NGX_LOG_CRIT, b->log, 0,
                           "kafka_broker \"%V\": the journal ends at %L, before "
@@ -165,8 +165,8 @@ ngx_kafka_journal_replay(ngx_kafka_broker_t *b, kl_log_t *log, kc_t *kc,
 no_memory:
 
     ngx_log_error(NGX_LOG_CRIT, b->log, 0,
-                  "kafka_broker \"%V\": the zone is too small for the journal's "
-                  "state, raise \"zone\"", &b->name);
+                  "kafka_broker \"%V\": the zone is too small for the "
+                  "journal's state, raise \"zone\"", &b->name);
 
     return NGX_ERROR;
 }
@@ -297,7 +297,7 @@ ngx_kafka_journal_tail(ngx_kafka_broker_t *b, kl_log_t *log, kc_t *kc,
 }
 
 
-/* --- writing snapshots -------------------------------------------------------- */
+/* --- writing snapshots ---------------------------------------------------- */
 
 ngx_int_t
 ngx_kafka_journal_snapshot(ngx_kafka_broker_t *b, kc_t *kc, int64_t offset)
@@ -670,7 +670,7 @@ ngx_kafka_states_prune(ngx_kafka_broker_t *b, kl_log_t *log)
 }
 
 
-/* --- files -------------------------------------------------------------------- */
+/* --- files ---------------------------------------------------------------- */
 
 static ngx_int_t
 ngx_kafka_journal_dir(ngx_kafka_broker_t *b, char *buf)

@@ -86,7 +86,7 @@ struct ngx_kafka_zone_s {
     _Atomic uint32_t       state;
     uint32_t               fresh;               /* recover everything */
     _Atomic uint64_t       epoch;               /* one more each recovery */
-    _Atomic uint64_t       journal_epoch;       /* … that reopened the journal */
+    _Atomic uint64_t       journal_epoch;       /* … with a new journal */
     _Atomic uint64_t       topics_version;
     _Atomic uint64_t       missed;              /* waits; see wait_missed() */
     _Atomic int64_t        snapshot;            /* journal's newest; -1: none */
@@ -101,7 +101,7 @@ struct ngx_kafka_zone_s {
     ngx_kafka_zone_job_t   jobs[NGX_KAFKA_JOBS];
     ngx_kafka_slot_t       workers[KL_WORKER_SLOTS];
 
-    _Atomic int64_t        retry_ms;            /* no recovery before: monotonic */
+    _Atomic int64_t        retry_ms;            /* monotonic: not before */
     uint32_t               failures;            /* of recovery, in a row */
     uint32_t               used;                /* opened once: not empty */
     uint32_t               slots_n;             /* no slot above was bound */
@@ -134,8 +134,8 @@ kc_mem_t ngx_kafka_zone_mem(ngx_kafka_zone_t *zone);
  * NGX_ERROR: the directory or the file cannot be used (logged).
  */
 ngx_int_t ngx_kafka_owner_try(ngx_kafka_broker_t *b);
-/* A user that leaves: are we the last one?  Then nobody else can become one until
- * the release; else the lock may be gone already. */
+/* A user that leaves: are we the last one?  Then nobody else can become one
+ * until the release; else the lock may be gone already. */
 ngx_int_t ngx_kafka_owner_alone(ngx_kafka_broker_t *b);
 /* The directory was closed cleanly: this zone's id is no longer valid. */
 void ngx_kafka_owner_forget(ngx_kafka_broker_t *b);
@@ -248,8 +248,8 @@ ngx_int_t ngx_kafka_journal_compact(ngx_kafka_broker_t *b);
 
 /*
  * DeleteTopics removes its directories itself, after its record is flushed.  A
- * process may die in between; whoever reads the deletion in the journal again (a
- * full recovery, a compaction) finishes it then.  Both are a thread's work.
+ * process may die in between; whoever reads the deletion in the journal again
+ * (a full recovery, a compaction) finishes it then.  Both are a thread's work.
  */
 void ngx_kafka_sweep_deleted(ngx_kafka_broker_t *b, ngx_array_t *ids);
 /* Directories that the state doesn't know are reported, one line each. */
@@ -273,8 +273,8 @@ void ngx_kafka_wake_stop(ngx_kafka_broker_t *b);
 /* Slots of workers that died since the last call. */
 ngx_uint_t ngx_kafka_wake_bury(ngx_kafka_broker_t *b);
 
-/* Watches of a control block, here and elsewhere; any thread may call it for the
- * others, only the event loop for its own. */
+/* Watches of a control block, here and elsewhere; any thread may call it for
+ * the others, only the event loop for its own. */
 void ngx_kafka_wake_slot(ngx_kafka_broker_t *b, int32_t slot);
 void ngx_kafka_wake_all(ngx_kafka_broker_t *b, uint32_t why);
 /* Watches of all control blocks of this worker. */

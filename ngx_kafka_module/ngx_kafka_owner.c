@@ -8,8 +8,8 @@
  *   read lock, another id                         not ours: let go, and
  *   write lock                                    proof that no worker of any
  *       cycle or tree uses the directory: nothing in our zone can be trusted
- *       (another tree may have written), so it is marked FRESH; our id goes into
- *       the file and the lock goes down to a read lock in one step.
+ *       (another tree may have written), so it is marked FRESH; our id goes
+ *       into the file and the lock goes down to a read lock in one step.
  *
  * The lock goes with the descriptor, hence with the process, however it ends.
  */

@@ -1,6 +1,6 @@
 /*
- * Work in the thread pool.  A context lives behind its task's header, outside of
- * any pool, because it may outlive the connection that asked for it.
+ * Work in the thread pool.  A context lives behind its task's header, outside
+ * of any pool, because it may outlive the connection that asked for it.
  */
 
 #include "ngx_kafka_life.h"

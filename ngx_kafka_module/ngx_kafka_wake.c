@@ -18,9 +18,10 @@
  * the waiter sees the change.  The woken worker clears pending before it looks
  * at the bitmap, so that what comes in between is announced again.
  *
- * Two brokers may give one number to two workers.  Both listen then, and the one
- * that was not meant finds nothing pending.  That is why the eventfd is never
- * read: with edge-triggered epoll each write is an event of its own, for all.
+ * Two brokers may give one number to two workers.  Both listen then, and the
+ * one that was not meant finds nothing pending.  That is why the eventfd is
+ * never read: with edge-triggered epoll each write is an event of its own, for
+ * all.
  */
 
 #include "ngx_kafka_life.h"
@@ -29,7 +30,7 @@
 
 
 struct ngx_kafka_wake_s {
-    ngx_kafka_part_t  **watched;                /* by slot: parts with watches */
+    ngx_kafka_part_t  **watched;                /* by slot */
 };
 
 

@@ -127,7 +127,7 @@ ngx_module_t  ngx_stream_kafka_module = {
 };
 
 
-/* --- hooks -------------------------------------------------------------------- */
+/* --- hooks ---------------------------------------------------------------- */
 
 ngx_array_t *
 ngx_kafka_brokers(ngx_cycle_t *cycle)
@@ -236,7 +236,7 @@ ngx_stream_kafka_exit_process(ngx_cycle_t *cycle)
 }
 
 
-/* --- configuration -------------------------------------------------------------- */
+/* --- configuration -------------------------------------------------------- */
 
 static ngx_int_t
 ngx_stream_kafka_preconfiguration(ngx_conf_t *cf)
@@ -519,7 +519,7 @@ ngx_stream_kafka_check_listen(ngx_conf_t *cf)
 }
 
 
-/* --- directives ------------------------------------------------------------------ */
+/* --- directives ----------------------------------------------------------- */
 
 static char *
 ngx_stream_kafka_broker(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
