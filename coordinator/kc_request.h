@@ -34,6 +34,10 @@ kc_rc_t kc_create_topics(kc_t *kc, kc_call_t *call,
 kc_rc_t kc_auto_create_topic(kc_t *kc, kc_call_t *call, kf_str_t name,
     int16_t *error);
 
+kc_rc_t kc_create_partitions(kc_t *kc, kc_call_t *call,
+    const kf_create_partitions_request_t *req,
+    kf_create_partitions_response_t *rsp);
+
 kc_rc_t kc_delete_topics(kc_t *kc, kc_call_t *call, int16_t version,
     const kf_delete_topics_request_t *req, kf_delete_topics_response_t *rsp);
 
@@ -45,6 +49,14 @@ kc_rc_t kc_init_producer_id(kc_t *kc, kc_call_t *call,
 kc_rc_t kc_describe_configs(kc_t *kc, kc_call_t *call, int16_t version,
     const kf_describe_configs_request_t *req,
     kf_describe_configs_response_t *rsp);
+
+/* Topics (2) and the broker (4); each resource is taken or refused whole. */
+kc_rc_t kc_alter_configs(kc_t *kc, kc_call_t *call,
+    const kf_alter_configs_request_t *req, kf_alter_configs_response_t *rsp);
+
+kc_rc_t kc_incremental_alter_configs(kc_t *kc, kc_call_t *call,
+    const kf_incremental_alter_configs_request_t *req,
+    kf_incremental_alter_configs_response_t *rsp);
 
 
 #pragma GCC visibility pop

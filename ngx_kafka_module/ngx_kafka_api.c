@@ -15,10 +15,16 @@ const ngx_kafka_api_t  ngx_kafka_apis[] = {
     { 18, ngx_kafka_api_versions, NGX_KAFKA_API_BEFORE_OPEN },
     { 19, ngx_kafka_create_topics, 0 },
     { 20, ngx_kafka_delete_topics, 0 },
+    { 21, ngx_kafka_delete_records, 0 },
     { 22, ngx_kafka_init_producer_id, 0 },
     { 23, ngx_kafka_offset_for_leader_epoch, 0 },
     { 32, ngx_kafka_describe_configs, 0 },
+    { 33, ngx_kafka_alter_configs, 0 },
+    { 35, ngx_kafka_describe_log_dirs, 0 },
+    { 37, ngx_kafka_create_partitions, 0 },
+    { 44, ngx_kafka_incremental_alter_configs, 0 },
     { 60, ngx_kafka_describe_cluster, 0 },
+    { 74, ngx_kafka_list_config_resources, 0 },
     { 75, ngx_kafka_describe_topic_partitions, 0 },
 
 };

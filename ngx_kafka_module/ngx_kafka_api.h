@@ -27,6 +27,12 @@ void ngx_kafka_offset_for_leader_epoch(ngx_kafka_request_t *r);
 void ngx_kafka_describe_configs(ngx_kafka_request_t *r);
 void ngx_kafka_describe_cluster(ngx_kafka_request_t *r);
 void ngx_kafka_describe_topic_partitions(ngx_kafka_request_t *r);
+void ngx_kafka_create_partitions(ngx_kafka_request_t *r);
+void ngx_kafka_delete_records(ngx_kafka_request_t *r);
+void ngx_kafka_alter_configs(ngx_kafka_request_t *r);
+void ngx_kafka_incremental_alter_configs(ngx_kafka_request_t *r);
+void ngx_kafka_list_config_resources(ngx_kafka_request_t *r);
+void ngx_kafka_describe_log_dirs(ngx_kafka_request_t *r);
 
 
 /*

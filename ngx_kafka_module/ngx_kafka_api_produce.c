@@ -20,7 +20,8 @@
 
 
 #define NGX_KAFKA_WALK_INLINE     16384         /* compressed bytes */
-#define NGX_KAFKA_WALK_PLAIN      (1024 * 1024) /* uncompressed bytes */
+#define NGX_KAFKA_WALK_PLAIN      (4096 * 1024) /* uncompressed bytes */
+#define NGX_KAFKA_WALK_OUTPUT     (256 * 1024)  /* what they may expand to */
 
 
 typedef struct {
@@ -35,6 +36,7 @@ typedef struct {
     uint32_t              size;
     kf_codec_t            recompress;
     unsigned              convert:1;
+    unsigned              walked:1;
     unsigned              waiting:1;
     int64_t               until;        /* high watermark to wait for */
     ngx_kafka_watch_t     watch;
@@ -61,6 +63,8 @@ static void ngx_kafka_produce_check(ngx_kafka_request_t *r,
     int16_t error);
 static int16_t ngx_kafka_produce_transactional(
     const kf_produce_request_t *req, const kf_batch_t *b);
+static bool ngx_kafka_produce_walk_small(ngx_kafka_produce_part_t *p);
+static void ngx_kafka_produce_walk_one(ngx_kafka_produce_part_t *p);
 static void ngx_kafka_produce_walk(void *data);
 static void ngx_kafka_produce_convert(ngx_kafka_produce_part_t *p);
 static void ngx_kafka_produce_walked(void *data);
@@ -185,45 +189,92 @@ ngx_kafka_produce_start(ngx_kafka_request_t *r)
     slow = false;
     plain = 0;
 
-    for (k = 0; k < ctx->parts_n; k++) {
+    for (k = 0; k < ctx->parts_n && !slow; k++) {
         p = &ctx->parts[k];
 
         if (p->part == NULL) {
             continue;
         }
 
-        if (p->convert) {
-            slow = true;
-
-        } else if (kf_batch_codec(&p->batch) == KF_CODEC_NONE) {
+        if (kf_batch_codec(&p->batch) == KF_CODEC_NONE) {
             plain += p->size;
+            slow = p->convert || plain > NGX_KAFKA_WALK_PLAIN;
 
-        } else if (p->size > NGX_KAFKA_WALK_INLINE) {
-            slow = true;
+        } else {
+            slow = p->convert || p->size > NGX_KAFKA_WALK_INLINE
+                   || !ngx_kafka_produce_walk_small(p);
         }
     }
 
-    if (slow || plain > NGX_KAFKA_WALK_PLAIN * 4) {
-        task = ngx_kafka_task_alloc(r->broker,
-                                    sizeof(ngx_kafka_produce_task_t));
-        if (task) {
-            task->request = r;
-            ngx_kafka_request_hold(r);
-            ngx_kafka_task_post(task, ngx_kafka_produce_walk,
-                                ngx_kafka_produce_walked);
-            return;
+    if (!slow) {
+        for (k = 0; k < ctx->parts_n; k++) {
+            ngx_kafka_produce_walk_one(&ctx->parts[k]);
         }
+
+        ngx_kafka_produce_append(r);
+        return;
     }
 
-    for (k = 0; k < ctx->parts_n; k++) {
-        p = &ctx->parts[k];
+    task = ngx_kafka_task_alloc(r->broker, sizeof(ngx_kafka_produce_task_t));
 
-        if (p->part) {
-            kf_batch_walk(p->data, &p->batch, &p->rules, &p->verdict);
-        }
+    if (task == NULL) {
+        ngx_kafka_produce_cleanup(r);
+        r->cancel = NULL;
+        ngx_kafka_fail(r, "no memory");
+        return;
     }
 
-    ngx_kafka_produce_append(r);
+    task->request = r;
+    ngx_kafka_request_hold(r);
+    ngx_kafka_task_post(task, ngx_kafka_produce_walk,
+                        ngx_kafka_produce_walked);
+}
+
+
+/*
+ * A few compressed bytes may be very many plain ones: here only as far as is
+ * quick.  false: a thread's work after all.
+ */
+static bool
+ngx_kafka_produce_walk_small(ngx_kafka_produce_part_t *p)
+{
+    kf_batch_rules_t  rules = p->rules;
+
+    rules.output_bytes_max = ngx_min(rules.output_bytes_max,
+                                     NGX_KAFKA_WALK_OUTPUT);
+
+    kf_batch_walk(p->data, &p->batch, &rules, &p->verdict);
+
+    p->walked = p->verdict.error != KF_ERR_MESSAGE_TOO_LARGE
+                || rules.output_bytes_max == p->rules.output_bytes_max;
+
+    return p->walked;
+}
+
+
+static void
+ngx_kafka_produce_walk_one(ngx_kafka_produce_part_t *p)
+{
+    if (p->part == NULL) {
+        return;
+    }
+
+    if (!p->walked) {
+        kf_batch_walk(p->data, &p->batch, &p->rules, &p->verdict);
+        p->walked = 1;
+    }
+
+    if (p->verdict.error) {
+        return;
+    }
+
+    if (p->rules.check_timestamps) {
+        (void) kf_batch_amend(p->data, &p->batch, &p->verdict);
+    }
+
+    if (p->convert) {
+        ngx_kafka_produce_convert(p);
+    }
 }
 
 
@@ -329,20 +380,9 @@ ngx_kafka_produce_walk(void *data)
     ngx_uint_t                 k;
     ngx_kafka_produce_task_t  *task = data;
     ngx_kafka_produce_ctx_t   *ctx = task->request->ctx;
-    ngx_kafka_produce_part_t  *p;
 
     for (k = 0; k < ctx->parts_n; k++) {
-        p = &ctx->parts[k];
-
-        if (p->part == NULL) {
-            continue;
-        }
-
-        kf_batch_walk(p->data, &p->batch, &p->rules, &p->verdict);
-
-        if (p->verdict.error == KF_ERR_NONE && p->convert) {
-            ngx_kafka_produce_convert(p);
-        }
+        ngx_kafka_produce_walk_one(&ctx->parts[k]);
     }
 }
 
