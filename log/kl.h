@@ -177,8 +177,10 @@ bool kl_log_is_current(kl_log_t *log);
  * Opens from disk what is KL_NEW or KL_FAILED_STATE: reads the checkpoint,
  * scans past the recovery point, keeps a torn tail aside and cuts it off,
  * rebuilds indexes and producer state, fdatasyncs, publishes.  A bad batch with a
- * valid one behind it, or below the recovery point, is KL_CORRUPT.
- * leader_epoch: the broker's current one.  *truncated tells that bytes were cut.
+ * valid one behind it, or below the recovery point, is KL_CORRUPT; but a hole (a
+ * write that a power cut lost before it was flushed) ends the log like a torn
+ * tail.  leader_epoch: the broker's current one.  *truncated tells that bytes
+ * were cut.
  * Slow: a thread's work.  Other calls on a KL_NEW partition do it by
  * themselves, which is quick for a partition that has no directory yet.
  */
@@ -266,6 +268,7 @@ int32_t kl_epoch_of(kl_log_t *log, int64_t offset);
 /*
  * Background work, each a thread's: retention by time and size never passes
  * upto (the high watermark); *removed counts segments.  Expired producers go.
+ * A topic that is only compacted has -1 for both bounds.
  */
 kl_rc_t kl_retain(kl_log_t *log, const kl_config_t *cf, int64_t now_ms,
     int64_t upto, uint32_t *removed);

@@ -205,7 +205,7 @@ kl_epoch_rebuild(kl_log_t *log, const kl_pub_t *pub, kl_epoch_t **out,
     size_t *out_n)
 {
     size_t       i, n, count = 0;
-    int64_t     *bases, size;
+    int64_t     *bases = NULL, size;
     kl_rc_t      rc;
     kf_batch_t   b;
     kl_file_t   *f;
@@ -231,6 +231,12 @@ kl_epoch_rebuild(kl_log_t *log, const kl_pub_t *pub, kl_epoch_t **out,
         while (rc == KL_OK && c.pos < c.end) {
             rc = kl_cursor_next(&c, &b);
 
+            if (rc == KL_CORRUPT) {
+                /* below the recovery point; not this file's to judge */
+                rc = KL_OK;
+                break;
+            }
+
             if (rc != KL_OK) {
                 break;
             }
@@ -251,12 +257,13 @@ kl_epoch_rebuild(kl_log_t *log, const kl_pub_t *pub, kl_epoch_t **out,
         kl_file_unref(f);
     }
 
+    free(bases);
+
     if (rc != KL_OK) {
         free(list);
         return rc;
     }
 
-    free(bases);
     *out = list;
     *out_n = count;
 
@@ -265,30 +272,28 @@ kl_epoch_rebuild(kl_log_t *log, const kl_pub_t *pub, kl_epoch_t **out,
 
 
 /*
- * After recovery.  newest: the last epoch among the scanned batches, -1: none
- * seen.
+ * After recovery.  seen: the epochs of the scanned batches, which the file lacks
+ * when a power cut took its last change.
  */
 kl_rc_t
-kl_epoch_load(kl_log_t *log, kl_pub_t *pub, int32_t newest)
+kl_epoch_load(kl_log_t *log, kl_pub_t *pub, const kl_epoch_t *seen,
+    size_t seen_n)
 {
     bool         changed = false;
-    size_t       n;
+    size_t       n, i;
     kl_rc_t      rc;
-    kl_epoch_t  *list = NULL;
+    kl_epoch_t  *list = NULL, *more;
 
     pub->leader_epoch = -1;
 
-    if (!kl_epoch_read(log, &list, &n)
-        || (newest >= 0 && (n == 0 || list[n - 1].epoch < newest)))
-    {
-        free(list);
+    if (!kl_epoch_read(log, &list, &n)) {
 
         if (pub->log_end == pub->first_base) {
             return KL_OK;
         }
 
         kl_say(log->env, KL_LOG_NOTICE, 0, "%s/" KL_EPOCH_FILE
-               ": not complete, made anew from the batches", log->path);
+               ": not readable, made anew from the batches", log->path);
 
         rc = kl_epoch_rebuild(log, pub, &list, &n);
         if (rc != KL_OK) {
@@ -296,6 +301,24 @@ kl_epoch_load(kl_log_t *log, kl_pub_t *pub, int32_t newest)
         }
 
         changed = true;
+    }
+
+    more = realloc(list, (n + seen_n + 1) * sizeof(kl_epoch_t));
+
+    if (more == NULL) {
+        free(list);
+        return KL_NO_MEMORY;
+    }
+
+    list = more;
+
+    for (i = 0; i < seen_n; i++) {
+        if (n == 0 || (seen[i].epoch > list[n - 1].epoch
+                       && seen[i].start >= list[n - 1].start))
+        {
+            list[n++] = seen[i];
+            changed = true;
+        }
     }
 
     while (n > 0 && list[n - 1].start >= pub->log_end) {

@@ -243,7 +243,8 @@ void kl_fail(kl_log_t *log, int64_t open_gen, int err, const char *why);
 void kl_fail_locked(kl_log_t *log, kl_pub_t *pub, int err, const char *why);
 
 /* kl_recover.c; the jobs mutex is held. */
-kl_rc_t kl_open_part(kl_log_t *log, const kl_config_t *cf, bool *truncated);
+kl_rc_t kl_open_part(kl_log_t *log, int32_t leader_epoch,
+    const kl_config_t *cf, bool *truncated);
 
 /* kl_metadata.c */
 kl_rc_t kl_metadata_write(kl_log_t *log);
@@ -349,9 +350,10 @@ kl_rc_t kl_segment_max_ts(kl_log_t *log, const kl_pub_t *pub, kl_file_t *f,
 /* kl_epoch.c */
 kl_rc_t kl_epoch_add(kl_log_t *log, kl_pub_t *pub, int32_t epoch,
     int64_t start);
-/* After recovery: reads the file (rebuilding it when it is no good), cuts what
- * begins at or after the end. */
-kl_rc_t kl_epoch_load(kl_log_t *log, kl_pub_t *pub, int32_t newest);
+/* After recovery: reads the file (rebuilding it when it is no good), adds what
+ * was seen in the batches, cuts what begins at or after the end. */
+kl_rc_t kl_epoch_load(kl_log_t *log, kl_pub_t *pub, const kl_epoch_t *seen,
+    size_t seen_n);
 
 /* kl_producer.c; the lock is held */
 kl_rc_t kl_producer_check(kl_log_t *log, const kf_batch_t *b, kl_append_t *res,
@@ -385,6 +387,8 @@ kl_rc_t kl_snapshot_write(kl_log_t *log, int64_t offset, uint8_t *data,
 /* The lock is held: from the newest snapshot and the batches after it, up to
  * pub->log_end. */
 kl_rc_t kl_producers_rebuild(kl_log_t *log, kl_pub_t *pub);
+/* A snapshot from beyond the end would be taken for a later log's. */
+void kl_snapshot_drop_above(kl_log_t *log, int64_t end);
 /* Removes all snapshots but the newest two that are <= newest. */
 void kl_snapshot_tidy(kl_log_t *log, int64_t newest);
 

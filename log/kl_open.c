@@ -44,7 +44,7 @@ kl_open_new(kl_log_t *log, const kl_config_t *cf)
         rc = KL_GONE;
 
     } else if (o.state == KL_NEW) {
-        rc = kl_open_part(log, cf, &truncated);
+        rc = kl_open_part(log, -1, cf, &truncated);
 
     } else {
         rc = KL_OK;     /* another did it, or it failed: the caller looks */

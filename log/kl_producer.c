@@ -284,13 +284,17 @@ kl_producer_reserve(kl_log_t *log, int64_t id)
                    log->name, sh->producers);
         }
 
-        oldest = NULL;
-        kl_producer_each(sh, p->root, kl_producer_older, &oldest);
+        /* another partition may be faster to take what is given back */
+        do {
+            oldest = NULL;
+            kl_producer_each(sh, p->root, kl_producer_older, &oldest);
 
-        if (oldest != NULL) {
-            kl_producer_unlink(sh, p, oldest);
-            e = kl_producer_take(sh, log->slot);
-        }
+            if (oldest != NULL) {
+                kl_producer_unlink(sh, p, oldest);
+                e = kl_producer_take(sh, log->slot);
+            }
+
+        } while (e == NULL && oldest != NULL);
 
         if (e == NULL) {
             atomic_store(&p->producers_dirty, 0);

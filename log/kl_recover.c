@@ -33,6 +33,7 @@
 
 
 #define KL_HOLE_MIN    512
+#define KL_SEEN_MAX    64
 
 typedef struct {
     kl_log_t          *log;
@@ -42,7 +43,9 @@ typedef struct {
     kl_checkpoint_t    mark;
     int64_t           *bases;
     size_t             n;
-    int32_t            newest_epoch;    /* of the batches scanned */
+    int32_t            leader_epoch;    /* the broker's; -1: not known */
+    kl_epoch_t         seen[KL_SEEN_MAX];   /* of the batches scanned */
+    size_t             seen_n;
     bool               reopened;        /* after a failure */
     bool               truncated;
 } kl_recovery_t;
@@ -356,6 +359,21 @@ kl_recover_first_ts(kl_recovery_t *r, kl_file_t *f, int64_t size)
 }
 
 
+/* No CRC covers the epoch in a batch, so one that cannot be is passed over. */
+static void
+kl_recover_epoch(kl_recovery_t *r, const kf_batch_t *b)
+{
+    if (b->leader_epoch < 0 || r->seen_n == KL_SEEN_MAX
+        || (r->leader_epoch >= 0 && b->leader_epoch > r->leader_epoch)
+        || (r->seen_n > 0 && b->leader_epoch <= r->seen[r->seen_n - 1].epoch))
+    {
+        return;
+    }
+
+    r->seen[r->seen_n++] = (kl_epoch_t) { b->leader_epoch, b->base_offset };
+}
+
+
 /* Scans segment i; *end: the log ends in it. */
 static kl_rc_t
 kl_recover_scan(kl_recovery_t *r, size_t i, bool first, bool *end)
@@ -423,10 +441,7 @@ kl_recover_scan(kl_recovery_t *r, size_t i, bool first, bool *end)
             break;
         }
 
-        if (b.leader_epoch > r->newest_epoch) {
-            r->newest_epoch = b.leader_epoch;
-        }
-
+        kl_recover_epoch(r, &b);
         kl_index_note(r->log, f, pub, &b, interval);
     }
 
@@ -723,7 +738,9 @@ kl_recover_existing(kl_recovery_t *r)
         pub->log_start = pub->log_end;
     }
 
-    rc = kl_epoch_load(log, pub, r->newest_epoch);
+    kl_snapshot_drop_above(log, pub->log_end);
+
+    rc = kl_epoch_load(log, pub, r->seen, r->seen_n);
     if (rc != KL_OK) {
         return rc;
     }
@@ -800,7 +817,8 @@ kl_recover_publish(kl_recovery_t *r)
 
 
 kl_rc_t
-kl_open_part(kl_log_t *log, const kl_config_t *cf, bool *truncated)
+kl_open_part(kl_log_t *log, int32_t leader_epoch, const kl_config_t *cf,
+    bool *truncated)
 {
     kl_rc_t         rc;
     kl_part_t      *p = log->part;
@@ -817,7 +835,8 @@ kl_open_part(kl_log_t *log, const kl_config_t *cf, bool *truncated)
     r->cf = cf;
     r->bases = NULL;
     r->n = 0;
-    r->newest_epoch = -1;
+    r->leader_epoch = leader_epoch;
+    r->seen_n = 0;
     r->truncated = false;
     kl_scan_init(&r->scan, log);
 
@@ -877,7 +896,6 @@ kl_recover(kl_log_t *log, int32_t leader_epoch, const kl_config_t *cf,
     kl_rc_t       rc;
     kl_offsets_t  o;
 
-    (void) leader_epoch;                /* the first append brings it */
     *truncated = false;
 
     kl_jobs_lock(log->part);
@@ -888,7 +906,7 @@ kl_recover(kl_log_t *log, int32_t leader_epoch, const kl_config_t *cf,
         rc = KL_GONE;
 
     } else if (o.state == KL_NEW || o.state == KL_FAILED_STATE) {
-        rc = kl_open_part(log, cf, truncated);
+        rc = kl_open_part(log, leader_epoch, cf, truncated);
 
     } else {
         rc = o.state == KL_OPEN ? KL_OK : KL_GONE;

@@ -249,6 +249,28 @@ kl_producers_rebuild(kl_log_t *log, kl_pub_t *pub)
 
 
 void
+kl_snapshot_drop_above(kl_log_t *log, int64_t end)
+{
+    char     name[64], path[KL_PATH_MAX];
+    int64_t  offset;
+
+    for ( ;; ) {
+        offset = kl_snapshot_before(log, INT64_MAX);
+
+        if (offset <= end) {
+            return;
+        }
+
+        kl_snapshot_name(name, sizeof(name), offset);
+
+        if (kl_path(path, log->path, name) != 0 || unlink(path) != 0) {
+            return;
+        }
+    }
+}
+
+
+void
 kl_snapshot_tidy(kl_log_t *log, int64_t newest)
 {
     int      kept = 0;

@@ -15,7 +15,7 @@ restart(bool *truncated)
     broker_end(PARTS, PRODS);
     broker_start(PARTS, PRODS);
 
-    return kl_recover(plog, 0, &config, truncated);
+    return kl_recover(plog, 5, &config, truncated);
 }
 
 
@@ -516,6 +516,12 @@ test_names(void)
     is(restart(&truncated), KL_OK, "their file emptied by a power cut");
     kl_epoch_end(plog, 0, &epoch, &offset);
     ok(epoch == 0 && offset == 6, "the epochs are in the batches");
+
+    run("printf '0\\n1\\n0 0\\n' > %s", file_path("leader-epoch-checkpoint"));
+    is(restart(&truncated), KL_OK, "its last line lost");
+    kl_epoch_end(plog, 0, &epoch, &offset);
+    ok(epoch == 0 && offset == 6, "that epoch is in the batches");
+    is(offsets(plog).leader_epoch, 5, "the last epoch too");
 
     run("> %s", file_path("partition.metadata"));
     is(restart(&truncated), KL_OK, "partition.metadata emptied");
