@@ -208,7 +208,9 @@ ngx_kafka_metadata_listed(ngx_kafka_request_t *r, kc_call_t *call,
         out->name = in->name;
         out->topic_id = in->topic_id;
 
-        if (in->name.data == NULL) {
+        /* Java's admin client sends an id with an empty name. */
+
+        if (in->name.data == NULL || !kf_uuid_is_zero(in->topic_id)) {
             t = kc_topic_by_id(kc, in->topic_id);
 
             if (t == NULL) {

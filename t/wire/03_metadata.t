@@ -72,6 +72,9 @@ sub topic {
 # By id.
 my $r = topic(12, { TopicId => $id, Name => undef });
 is("$r->{ErrorCode} $r->{Name}", "0 $name", 'by id');
+$r = topic(12, { TopicId => $id, Name => '' });
+is("$r->{ErrorCode} $r->{Name}", "0 $name", 'by id, with an empty name');
+is($r->{TopicId}, $id, 'the same id');
 $r = topic(12, { TopicId => "\7" x 16, Name => undef });
 is($r->{ErrorCode}, 100, 'an unknown id: UNKNOWN_TOPIC_ID');
 is($r->{TopicId}, "\7" x 16, 'named in the answer');
