@@ -15,8 +15,8 @@
  *   replay    kc_replay() alone changes durable state, live and in recovery.
  *
  * The response may leave once the journal is flushed up to `wait` (an offset of
- * the journal's log, exclusive): its own records, or for a read the last change of
- * what it shows.
+ * the journal's log, exclusive): its own records, or for a read the last change
+ * of what it shows.
  *
  * Volatile by design, and what a client sees of its loss:
  *   - the rest of the current block of producer ids: after a recovery ids go on
@@ -59,7 +59,7 @@ typedef struct {
     int      (*append)(void *ctx, uint8_t *batch, size_t len, int64_t *end);
     /*
      * A slot for a partition's control block (kl_bind), -1: no room.  Asked
-     * twice, by the decision and by its replay: the same partition gets the same
+     * twice, by the decision and by its replay: one partition always gets one
      * slot.  NULL in a private state (compaction, tools): slots are -1.
      */
     int32_t  (*bind)(void *ctx, kf_uuid_t topic_id, int32_t partition);
@@ -140,8 +140,8 @@ void kc_recovery_begin(kc_t *kc,
     void (*deleted)(void *ctx, kf_uuid_t topic_id));
 
 /*
- * After the last batch: KC_CORRUPT when a snapshot has not come to its end.  In a
- * recovery it then binds the partitions of all topics: KC_NO_MEMORY when they
+ * After the last batch: KC_CORRUPT when a snapshot has not come to its end.  In
+ * a recovery it then binds the partitions of all topics: KC_NO_MEMORY when they
  * do not fit.
  */
 kc_rc_t kc_replay_end(kc_t *kc);
@@ -202,7 +202,7 @@ typedef struct kc_topic_s {
     const int32_t      *slots;          /* control blocks, by partition */
     kc_config_entry_t  *configs;        /* overrides only, sorted by name */
     uint32_t            config_count;
-    int64_t             changed;        /* journal offset after its last change */
+    int64_t             changed;        /* journal offset after its change */
     bool                internal;
 } kc_topic_t;
 

@@ -40,12 +40,12 @@ typedef enum {
     KC_BROKER_CONFIGS
 } kc_broker_config_t;
 
-/* The `config NAME VALUE` lines of one broker block, in memory of the caller. */
+/* The `config NAME VALUE` lines of one broker block, in the caller's memory. */
 typedef struct {
     kc_config_entry_t  *entries;        /* in order; names unique */
     uint32_t            count;
-    /* Read-only facts that only the caller knows and DescribeConfigs shows, such
-       as log.dirs; may be none. */
+    /* Read-only facts that only the caller knows and DescribeConfigs shows,
+       such as log.dirs; may be none. */
     kc_config_entry_t  *facts;
     uint32_t            facts_count;
 } kc_static_t;

@@ -19,7 +19,7 @@ const kc_def_t  kc_topic_defs[] = {
     [KC_CLEANUP_POLICY] =
     { "cleanup.policy", KC_LIST, KC_PLAIN, "delete", KC_ANY_LONG,
       "compact,delete", false,
-      "What happens to old data: delete removes whole segments by age and size, "
+      "What happens to old data: delete removes segments by age and size, "
       "compact keeps the last value of each key; both may be given.",
       KC_SAME("log.cleanup.policy", "delete") },
 
@@ -37,7 +37,7 @@ const kc_def_t  kc_topic_defs[] = {
 
     [KC_FILE_DELETE_DELAY_MS] =
     { "file.delete.delay.ms", KC_LONG, KC_MS, "60000", 0, INT64_MAX, NULL,
-      false, "How long a removed segment's file may stay before it is unlinked.",
+      false, "How long a removed segment's file may stay on the disk.",
       KC_SAME("log.segment.delete.delay.ms", "60000") },
 
     [KC_FLUSH_MESSAGES] =

@@ -30,8 +30,8 @@ typedef enum { KC_PLAIN = 0, KC_BYTES, KC_MS } kc_unit_t;
 /* A broker-level name of a topic's config; the first is the one to write. */
 typedef struct {
     const char  *name;
-    int64_t      factor;            /* to the topic's unit; 0: end of the list */
-    const char  *value;             /* Kafka's default under this name or NULL */
+    int64_t      factor;            /* to the topic's unit; 0: the end */
+    const char  *value;             /* Kafka's default of this name, NULL */
 } kc_synonym_t;
 
 typedef struct {
@@ -42,7 +42,7 @@ typedef struct {
     int64_t        min;
     int64_t        max;
     const char    *choices;         /* "a,b,c" or NULL */
-    bool           fixed;           /* the broker cannot change it at run time */
+    bool           fixed;           /* not to be changed at run time */
     const char    *doc;
     kc_synonym_t   synonyms[KC_SYNONYMS];
 } kc_def_t;
@@ -57,8 +57,8 @@ extern const kc_def_t  kc_broker_defs[];
 const kc_def_t *kc_topic_def(kf_str_t name);
 
 /*
- * What a broker-level name is: one of the broker's own (*syn NULL), or a synonym
- * of a topic's config; NULL: neither.
+ * What a broker-level name is: one of the broker's own (*syn NULL), or a
+ * synonym of a topic's config; NULL: neither.
  */
 const kc_def_t *kc_broker_def(kf_str_t name, const kc_synonym_t **syn);
 

@@ -14,7 +14,7 @@ typedef kf_describe_configs_response_results_t   kc_result_t;
 typedef kf_describe_configs_response_configs_t   kc_entry_t;
 typedef kf_describe_configs_response_synonyms_t  kc_shown_t;
 
-#define KC_SYNONYM_NAMES  64            /* broker-level names of topic configs */
+#define KC_SYNONYM_NAMES  64            /* of topic configs, at most */
 
 
 /* The text of a value found, in the unit of the topic's config. */
@@ -51,7 +51,7 @@ kc_wanted(const kc_resource_t *r, const char *name)
     int32_t  i;
 
     if (r->configuration_keys == NULL && r->configuration_keys_n <= 0) {
-        return true;                    /* null (-1), or as in Kafka none: all */
+        return true;                    /* null, or as in Kafka none: all */
     }
 
     for (i = 0; i < r->configuration_keys_n; i++) {

@@ -2,9 +2,9 @@
  * Producer ids: InitProducerId of idempotent producers.
  *
  * Ids are reserved durably in blocks: a ProducerIdsRecord says that everything
- * below its number may have been given out, and ids come from that block without
- * further records.  What a recovery leaves of a block is lost, so that no id is
- * ever given twice.  An answer waits for the record of the id's block.
+ * below its number may have been given out, and ids come from that block
+ * without further records.  What a recovery leaves of a block is lost, so that
+ * no id is ever given twice.  An answer waits for the record of the id's block.
  */
 
 #include "kc_int.h"

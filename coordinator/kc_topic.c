@@ -3,7 +3,7 @@
  * DeleteTopicRecord, PartitionsRecord and ConfigRecord.
  *
  * A topic is one block (object, name, alias), one block of slots, and one block
- * of overrides when it has any; three maps find it, by name, by id and by alias.
+ * of overrides when it has any; three maps find it: by name, id and alias.
  * Invariants (kc_check() proves them): each topic is in all three maps; it has
  * at least one partition, and one slot for each; overrides are sorted.
  */

@@ -1,20 +1,22 @@
 /*
- * The simulator: one process, one seed, a virtual clock; several virtual workers
- * over one shared zone and one data directory, driven step by step.
+ * The simulator: one process, one seed, a virtual clock; several virtual
+ * workers over one shared zone and one data directory, driven step by step.
  *
  *   sim.h          the world: random numbers, trace, breaks, types
  *   sim_disk.h     what a power cut leaves of the files
+ *   sim_model.h    what was promised
  *   sim_broker.h   workers, the coordinator's section, recovery, flushes
- *   sim_model.h    what was promised, and the checks against it
+ *   sim_boot.h     snapshots, start and stop, power cut
+ *   sim_check.h    the broker compared with the model
  *   sim_client.h   producers, admins, consumers
  *   sim_test.c     the schedule, seeds, the command line
  *
  * Faults that have to be survived: a worker that dies at any call that the
- * coordinator makes to the world (allocation, binding, append, …) or between two
- * steps of an operation; a crash of all workers at once, after which each log
- * has a prefix of its own between what was flushed and what was written, with a
- * torn tail; requests that are lost, repeated and late; a journal that refuses
- * an append; a zone that is full.
+ * coordinator makes to the world (allocation, binding, append, …) or between
+ * two steps of an operation; a crash of all workers at once, after which each
+ * log has a prefix of its own between what was flushed and what was written,
+ * with a torn tail; requests that are lost, repeated and late; a journal that
+ * refuses an append; a zone that is full.
  *
  * Not simulated: a log that loses flushed bytes, threads of one worker in
  * parallel, and a death inside an append (log/ has its own tests of that).
@@ -118,7 +120,7 @@ chance(uint32_t percent)
 #define TRACE  48
 
 static char      trace_lines[TRACE][200];
-static uint64_t  trace_n;
+static uint64_t  trace_n, trace_hash;
 static bool      verbose;
 static uint64_t  step;
 
@@ -136,8 +138,12 @@ trace(const char *fmt, ...)
     vsnprintf(line + n, sizeof(trace_lines[0]) - (size_t) n, fmt, args);
     va_end(args);
 
+    for ( ; *line; line++) {
+        trace_hash = (trace_hash ^ (uint8_t) *line) * 0x100000001b3;
+    }
+
     if (verbose) {
-        printf("# %s\n", line);
+        printf("# %s\n", trace_lines[(trace_n - 1) % TRACE]);
     }
 }
 

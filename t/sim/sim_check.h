@@ -5,12 +5,12 @@
 #ifndef SIM_CHECK_H
 #define SIM_CHECK_H
 
-#include "sim_broker.h"
+#include "sim_boot.h"
 
 #define SCAN_PIDS  512
 
 static uint32_t  scans;
-static uint32_t  scanned[IDS];          /* by record: the last scan that met it */
+static uint32_t  scanned[IDS];          /* the last scan that met it */
 
 typedef struct {
     int       topic;

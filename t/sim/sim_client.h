@@ -9,12 +9,14 @@
 
 #include "sim_check.h"
 
-static const char *const  names[] = { "a", "b", "c.d", "e_f", "long-name", "g" };
+static const char *const  names[] = {
+    "a", "b", "c.d", "e_f", "long-name", "g"
+};
 
 #define NAMES  (sizeof(names) / sizeof(names[0]))
 
 
-/* --- what a request looks up ------------------------------------------------ */
+/* --- what a request looks up ---------------------------------------------- */
 
 typedef struct {
     char       name[16];                /* asked for; "": by id */
@@ -73,7 +75,7 @@ lookup_section(worker_t *wk, void *arg)
 }
 
 
-/* --- producers ---------------------------------------------------------------- */
+/* --- producers ------------------------------------------------------------ */
 
 typedef struct {
     int32_t   seq;
@@ -383,7 +385,7 @@ late_step(void)
 }
 
 
-/* --- admins --------------------------------------------------------------------- */
+/* --- admins --------------------------------------------------------------- */
 
 typedef struct {
     bool     waiting;
@@ -517,7 +519,7 @@ admin_step(admin_t *a)
 }
 
 
-/* --- consumers ------------------------------------------------------------------ */
+/* --- consumers ------------------------------------------------------------ */
 
 typedef struct {
     int       topic;                    /* -1: none */

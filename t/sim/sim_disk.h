@@ -1,8 +1,8 @@
 /*
  * Files and power cuts.  For each file the size that is surely on the disk is
  * kept: a cut leaves a .log file, as part of one log, at a random point between
- * that and its end, perhaps with a torn tail; index files, which are rebuilt, at
- * any size above what a checkpoint has synced.
+ * that and its end, perhaps with a torn tail; index files, which are rebuilt,
+ * at any size above what a checkpoint has synced.
  */
 
 #ifndef SIM_DISK_H

@@ -291,6 +291,7 @@ run(uint64_t seed, break_t broken, uint64_t *counts)
     memset(&w, 0, sizeof(w));
     memset(trace_lines, 0, sizeof(trace_lines));
     trace_n = 0;
+    trace_hash = 0;
     step = 0;
     w.blocks.next = w.blocks.prev = &w.blocks;
     w.broken = broken;
@@ -404,6 +405,23 @@ run_broken(break_t broken, uint64_t from, uint64_t to)
 }
 
 
+/* What a seed does it does again: else a failure could not be looked into. */
+static void
+run_twice(uint64_t seed)
+{
+    uint64_t  first, lines;
+
+    run(seed, BREAK_NONE, NULL);
+    first = trace_hash;
+    lines = trace_n;
+    run(seed, BREAK_NONE, NULL);
+
+    ok(first == trace_hash && lines == trace_n && lines > 50,
+       "seed %llu runs the same way twice, %llu lines of trace",
+       (unsigned long long) seed, (unsigned long long) lines);
+}
+
+
 int
 main(int argc, char **argv)
 {
@@ -475,6 +493,11 @@ main(int argc, char **argv)
     }
 
     run_clean(from, to);
+
+    if (!given) {
+        run_twice(1);
+        run_twice(2);
+    }
 
     for (k = 1; !given && k < BREAK_COUNT; k++) {
         run_broken((break_t) k, 1, 200);

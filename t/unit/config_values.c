@@ -1,5 +1,5 @@
 /*
- * Configuration values: what Kafka takes and refuses, and which one is in force.
+ * Configuration values: what Kafka takes and refuses, which one is in force.
  */
 
 #include "coordinator_lib.h"

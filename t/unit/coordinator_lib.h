@@ -1,7 +1,7 @@
 /*
  * For the coordinator's tests: a world in memory.  An allocator that counts and
- * fails on demand, a journal that is a list of batches, a table of slots, random
- * numbers from a counter.
+ * fails on demand, a journal that is a list of batches, a table of slots,
+ * random numbers from a counter.
  */
 
 #ifndef COORDINATOR_LIB_H

@@ -1,7 +1,7 @@
 /*
  * Memory: an allocator that fails at the n-th allocation, for every n, during
- * every kind of decision.  Either nothing has changed or everything has; nothing
- * leaks; and a replay that follows an append never allocates in vain.
+ * every kind of decision.  Either nothing has changed or everything has;
+ * nothing leaks; and a replay that follows an append never allocates in vain.
  */
 
 #include "coordinator_lib.h"
