@@ -13,18 +13,19 @@
  *   process   kl_env_t, kl_log_t, kl_file_t: paths and open files of one
  *             worker.  Thread-safe within the process.
  *
- * Locks.  Each control block has one robust, process-shared mutex, taken inside
- * the calls below and never held over an fsync, a decompression or the network;
- * its longest section is the pwrite of an append.  It comes after the
+ * Locks.  Each control block has one robust, process-shared mutex, taken
+ * inside the calls below and never held over an fsync, a decompression or the
+ * network; its longest section is the pwrite of an append.  It comes after the
  * coordinator's lock.  When its owner has died, the next one that takes it
  * repairs on the spot: the file is cut back to the published end and the
  * producer state is rebuilt from the file; a block beyond repair is FAILED.
  * Readers take no lock: kl_snapshot() is a seqlock read.
  *
  * Durability.  `flushed` is the offset below which everything (data, rolled
- * segments, directory entries) is on the disk.  kl_flush() raises it and has no
- * owner: any process may flush what another has written.  A failed fdatasync is
- * never retried as a success: the block is FAILED until it is reopened.
+ * segments, directory entries) is on the disk.  kl_flush() raises it and has
+ * no owner: any process may flush what another has written.  A failed
+ * fdatasync is never retried as a success: the block is FAILED until it is
+ * reopened.
  */
 
 #ifndef KL_H
@@ -51,7 +52,7 @@ typedef enum {
 } kl_rc_t;
 
 
-/* Log lines go to the caller; level as nginx counts them (2 alert … 7 info). */
+/* Log lines go to the caller; level as nginx counts them (2: alert). */
 typedef enum {
     KL_LOG_ALERT = 2, KL_LOG_CRIT = 3, KL_LOG_ERR = 4, KL_LOG_WARN = 5,
     KL_LOG_NOTICE = 6, KL_LOG_INFO = 7
@@ -79,22 +80,22 @@ typedef struct kl_part_s    kl_part_t;  /* opaque; see kl_snapshot() */
 /* Bytes that kl_shared_init() needs. */
 size_t kl_shared_size(uint32_t parts, uint32_t producers);
 
-/* Lays out fresh shared memory (zeroed by the caller).  mem: 64-byte aligned. */
+/* Lays out fresh, zeroed shared memory.  mem: 64-byte aligned. */
 kl_shared_t *kl_shared_init(void *mem, uint32_t parts, uint32_t producers);
 
 uint32_t kl_shared_parts(const kl_shared_t *sh);
 
 /*
- * The slot of (topic_id, partition): the one that has it, else a free one whose
- * incarnation is raised and whose state becomes KL_NEW.  -1: the table is full.
- * The caller holds the coordinator's lock (or is alone, at start).
+ * The slot of (topic_id, partition): the one that has it, else a free one
+ * whose incarnation is raised and whose state becomes KL_NEW.  -1: the table
+ * is full.  The caller holds the coordinator's lock (or is alone, at start).
  */
 int32_t kl_bind(kl_shared_t *sh, kf_uuid_t topic_id, int32_t partition);
 
 /*
- * Gives a slot back: raises the incarnation (everybody's handles turn KL_GONE),
- * frees its producer blocks.  Takes the partition's lock.  Caller holds the
- * coordinator's lock.
+ * Gives a slot back: raises the incarnation (everybody's handles turn
+ * KL_GONE), frees its producer blocks.  Takes the partition's lock.  Caller
+ * holds the coordinator's lock.
  */
 void kl_release(kl_shared_t *sh, int32_t slot);
 
@@ -176,13 +177,13 @@ bool kl_log_is_current(kl_log_t *log);
 /*
  * Opens from disk what is KL_NEW or KL_FAILED_STATE: reads the checkpoint,
  * scans past the recovery point, keeps a torn tail aside and cuts it off,
- * rebuilds indexes and producer state, fdatasyncs, publishes.  A bad batch with a
- * valid one behind it, or below the recovery point, is KL_CORRUPT; but a hole (a
- * write that a power cut lost before it was flushed) ends the log like a torn
- * tail.  leader_epoch: the broker's current one.  *truncated tells that bytes
- * were cut.
- * Slow: a thread's work.  Other calls on a KL_NEW partition do it by
- * themselves, which is quick for a partition that has no directory yet.
+ * rebuilds indexes and producer state, fdatasyncs, publishes.  A bad batch
+ * with a valid one behind it, or below the recovery point, is KL_CORRUPT; but
+ * a hole (a write that a power cut lost before it was flushed) ends the log
+ * like a torn tail.  leader_epoch: the broker's current one.  *truncated tells
+ * that bytes were cut.  Slow: a thread's work.  Other calls on a KL_NEW
+ * partition do it by themselves, which is quick for a partition that has no
+ * directory yet.
  */
 kl_rc_t kl_recover(kl_log_t *log, int32_t leader_epoch, const kl_config_t *cf,
     bool *truncated);
@@ -191,7 +192,7 @@ kl_rc_t kl_recover(kl_log_t *log, int32_t leader_epoch, const kl_config_t *cf,
 /* What an append answers. */
 typedef struct {
     int16_t  error;                     /* Kafka's, with KL_REFUSED */
-    bool     duplicate;                 /* answered from the producer's window */
+    bool     duplicate;                 /* from the producer's window */
     int64_t  base_offset;               /* of the batch, or of its original */
     int64_t  next_offset;               /* acks=all waits for flushed >= this */
     int64_t  append_time_ms;            /* of a duplicate's original, else -1 */
@@ -202,8 +203,8 @@ typedef struct {
  * Appends one validated batch; its base offset and leader epoch (and, for
  * append_time, its timestamps) are patched in place.  Checks the producer's
  * epoch and sequence (PROTOCOL B.3) under the partition's lock, rolls the
- * segment when due, writes, indexes, publishes.  Errors leave the log as it was.
- * b: from kf_batch_check(); b->base_offset is updated.
+ * segment when due, writes, indexes, publishes.  Errors leave the log as it
+ * was.  b: from kf_batch_check(); b->base_offset is updated.
  */
 kl_rc_t kl_append(kl_log_t *log, uint8_t *data, kf_batch_t *b,
     const kl_config_t *cf, int32_t leader_epoch, int64_t now_ms,
@@ -229,35 +230,36 @@ typedef struct {
 } kl_slice_t;
 
 /*
- * Finds the batches from the one that contains offset up to (not including) the
- * offset upto, at most max_bytes, but one whole batch when at_least_one.  Never
- * crosses a segment's end.  len 0 when offset == upto.  KL_OUT_OF_RANGE below
- * log_start or above log_end.  The caller drops the slice by kl_file_unref().
+ * Finds the batches from the one that contains offset up to (not including)
+ * the offset upto, at most max_bytes, but one whole batch when at_least_one.
+ * Never crosses a segment's end.  len 0 when offset == upto.  KL_OUT_OF_RANGE
+ * below log_start or above log_end.  The caller drops the slice by
+ * kl_file_unref().
  */
 kl_rc_t kl_read(kl_log_t *log, int64_t offset, int64_t upto,
     uint32_t max_bytes, bool at_least_one, kl_slice_t *slice);
 void kl_file_ref(kl_file_t *file);
 void kl_file_unref(kl_file_t *file);
 
-/* Bytes readable from offset up to upto, bounded by max: for fetch.min.bytes. */
+/* Bytes readable from offset up to upto, at most max: for fetch.min.bytes. */
 kl_rc_t kl_readable(kl_log_t *log, int64_t offset, int64_t upto, int64_t max,
     int64_t *bytes);
 
 /*
- * The first record with a timestamp >= ts_ms below upto: *offset, *timestamp_ms
- * and *leader_epoch, or -1 for all when there is none.  Reads and may
- * decompress: a thread's work.
+ * The first record with a timestamp >= ts_ms below upto: *offset,
+ * *timestamp_ms and *leader_epoch, or -1 for all when there is none.  Reads
+ * and may decompress: a thread's work.
  */
 kl_rc_t kl_offset_for_time(kl_log_t *log, int64_t ts_ms, int64_t upto,
     int64_t *offset, int64_t *timestamp_ms, int32_t *leader_epoch);
 
-/* The record with the greatest timestamp below upto, or -1s. A thread's work. */
+/* The record with the greatest timestamp below upto, or -1s: a thread's. */
 kl_rc_t kl_max_timestamp(kl_log_t *log, int64_t upto, int64_t *offset,
     int64_t *timestamp_ms, int32_t *leader_epoch);
 
 /*
- * KIP-320: the largest epoch <= leader_epoch that the log has and the offset at
- * which it ended; -1/-1 when none (also for an epoch above the current).
+ * KIP-320: the largest epoch <= leader_epoch that the log has and the offset
+ * at which it ended; -1/-1 when none (also for an epoch above the current).
  */
 kl_rc_t kl_epoch_end(kl_log_t *log, int32_t leader_epoch, int32_t *epoch,
     int64_t *end_offset);

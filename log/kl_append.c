@@ -1,11 +1,12 @@
 /*
  * Appending: the one path by which a log grows, and rolling the segment.
  *
- * Under the partition's lock, in this order: the producer's sequence is checked,
- * the segment rolled if due, the bytes written at the published end, the index
- * entry kept, the producer's window moved, the new numbers published.  Whoever
- * fails or dies before the last step leaves the log as it was: bytes past the
- * published end are cut off by the next one that gets the lock.
+ * Under the partition's lock, in this order: the producer's sequence is
+ * checked, the segment rolled if due, the bytes written at the published end,
+ * the index entry kept, the producer's window moved, the new numbers
+ * published.  Whoever fails or dies before the last step leaves the log as it
+ * was: bytes past the published end are cut off by the next one that gets the
+ * lock.
  */
 
 #include <unistd.h>

@@ -3,8 +3,8 @@
  * Kafka's text: "0", the number of lines, then "epoch offset" lines.
  *
  * It is renamed into place without a sync; kl_flush() syncs it before anything
- * of the new epoch counts as flushed.  If a power cut leaves it unreadable, the
- * epochs are in the batches.
+ * of the new epoch counts as flushed.  If a power cut leaves it unreadable,
+ * the epochs are in the batches.
  */
 
 #include "kl_internal.h"
@@ -103,7 +103,7 @@ kl_epoch_write(kl_log_t *log, const kl_epoch_t *list, size_t n)
 }
 
 
-/* The handle's mutex is held; what the list says is good for pub->epoch_gen. */
+/* The handle's mutex is held; gen: the epoch_gen that the list is of. */
 static void
 kl_epoch_keep(kl_log_t *log, kl_epoch_t *list, size_t n, int64_t gen)
 {
@@ -272,8 +272,8 @@ kl_epoch_rebuild(kl_log_t *log, const kl_pub_t *pub, kl_epoch_t **out,
 
 
 /*
- * After recovery.  seen: the epochs of the scanned batches, which the file lacks
- * when a power cut took its last change.
+ * After recovery.  seen: the epochs of the scanned batches, which the file
+ * lacks when a power cut took its last change.
  */
 kl_rc_t
 kl_epoch_load(kl_log_t *log, kl_pub_t *pub, const kl_epoch_t *seen,

@@ -5,9 +5,9 @@
  *
  * Files are opened by name.  A name may be reused by a topic of the same name,
  * so after an open the incarnation is compared: kl_remove() publishes DELETED
- * before it renames, and a new directory can only come after that.  Recovery may
- * replace a segment by another with the same base, so the key has the block's
- * open_gen, which recovery, kl_bind() and kl_release() raise.
+ * before it renames, and a new directory can only come after that.  Recovery
+ * may replace a segment by another with the same base, so the key has the
+ * block's open_gen, which recovery, kl_bind() and kl_release() raise.
  *
  * A file that may have bytes that are not yet on the disk is not evicted while
  * another can be: its descriptor is the one that hears of a failed write-back.

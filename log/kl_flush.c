@@ -1,10 +1,10 @@
 /*
  * Making appends durable.
  *
- * A flush has no owner: it notes the end, syncs the files that have bytes below
- * it, and raises `flushed` to the noted end unless another was faster.  What was
- * written through any process' descriptor is synced through any other's, so a
- * flush opens the files it needs by name.
+ * A flush has no owner: it notes the end, syncs the files that have bytes
+ * below it, and raises `flushed` to the noted end unless another was faster.
+ * What was written through any process' descriptor is synced through any
+ * other's, so a flush opens the files it needs by name.
  */
 
 #include "kl_internal.h"

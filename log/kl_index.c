@@ -1,7 +1,7 @@
 /*
- * The sparse indexes, in Kafka's format: .index maps the last offset of a batch
- * to the batch's position, .timeindex maps the greatest timestamp so far to the
- * last offset of the batch that has it.  Both are sorted.
+ * The sparse indexes, in Kafka's format: .index maps the last offset of a
+ * batch to the batch's position, .timeindex maps the greatest timestamp so far
+ * to the last offset of the batch that has it.  Both are sorted.
  *
  * Entries collect in the control block and go to the files some at a time;
  * look-ups take both into account.  An index only saves time: if it cannot be
@@ -162,8 +162,8 @@ kl_index_entries(const kl_pub_t *pub, kl_file_t *f, int fd, int64_t n,
 
 
 /*
- * The last of n entries that is <= key in the given half of an entry (0: offset,
- * 4: position); its position, or 0.
+ * The last of n entries that is <= key in the given half of an entry (0:
+ * offset, 4: position); its position, or 0.
  */
 static int64_t
 kl_index_search(int fd, int64_t n, uint32_t key, int half)

@@ -1,15 +1,16 @@
 /*
  * What the files of log/ share; nobody outside includes this.
  *
- * A control block has one set of numbers, kl_pub_t, kept twice.  A change (under
- * the lock) fills in the copy that is not in use and then moves `gen`, so that a
- * reader sees either the old numbers or the new ones, a writer that dies leaves
- * the old ones, and nobody ever waits for anybody.  Everything that an append
- * changes is in there, except the producers, which `producers_dirty` guards.
+ * A control block has one set of numbers, kl_pub_t, kept twice.  A change
+ * (under the lock) fills in the copy that is not in use and then moves `gen`,
+ * so that a reader sees either the old numbers or the new ones, a writer that
+ * dies leaves the old ones, and nobody ever waits for anybody.  Everything
+ * that an append changes is in there, except the producers, which
+ * `producers_dirty` guards.
  *
- * Order of locks: the block's jobs mutex (recovery, checkpoint, retention: held
- * over I/O, by threads), the block's mutex, then a handle's mutex, then the
- * environment's.
+ * Order of locks: the block's jobs mutex (recovery, checkpoint, retention:
+ * held over I/O, by threads), the block's mutex, then a handle's mutex, then
+ * the environment's.
  */
 
 #ifndef KL_INTERNAL_H
@@ -32,7 +33,7 @@
 #define KL_RING            16           /* batch boundaries kept of the tail */
 #define KL_PENDING         16           /* index entries not yet in the file */
 #define KL_HINTS           8            /* of where readers go on */
-#define KL_WINDOW          5            /* batches kept per producer (Kafka's) */
+#define KL_WINDOW          5            /* batches per producer, as Kafka */
 
 #define KL_INDEX_ENTRY     8            /* relative offset i32, position i32 */
 #define KL_TIME_ENTRY      12           /* timestamp i64, relative offset i32 */
@@ -86,7 +87,7 @@ typedef struct {
     int64_t     active_size;
     int64_t     created_ms;             /* 0: not known */
     int64_t     first_ts_ms;
-    kl_stamp_t  max;                    /* greatest timestamp, its batch's end */
+    kl_stamp_t  max;                    /* greatest timestamp and its batch */
     int64_t     since_index;            /* bytes since the last entry */
     int64_t     index_n;                /* entries in the files */
     int64_t     time_n;
@@ -138,7 +139,7 @@ typedef struct {
     int64_t           last_ms;          /* wall clock; 0: not known */
     int32_t           coordinator_epoch;
     int16_t           epoch;
-    uint16_t          n;                /* batches in the window, oldest first */
+    uint16_t          n;                /* in the window, oldest first */
     kl_window_t       window[KL_WINDOW];
 } kl_producer_t;
 

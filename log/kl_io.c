@@ -105,7 +105,8 @@ kl_fdatasync(int fd)
 {
     errno = kl_fault("fdatasync");
 
-    /* never tried again: the kernel may have dropped what it failed to write */
+    /* never tried again: the kernel may have dropped what it failed to write
+     * */
     return errno ? -1 : fdatasync(fd);
 }
 

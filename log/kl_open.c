@@ -1,7 +1,7 @@
 /*
- * The ways into a partition: with its lock, for who changes it, and without, for
- * readers.  Both open a partition that is NEW; a new topic's partition has no
- * directory yet, and making one is quick.
+ * The ways into a partition: with its lock, for who changes it, and without,
+ * for readers.  Both open a partition that is NEW; a new topic's partition has
+ * no directory yet, and making one is quick.
  */
 
 #include "kl_internal.h"

@@ -1,13 +1,13 @@
 /*
- * Producer state of a partition (PROTOCOL B.3): epoch, sequences, the window of
- * the last five batches, open transactions.
+ * Producer state of a partition (PROTOCOL B.3): epoch, sequences, the window
+ * of the last five batches, open transactions.
  *
  * Blocks come from one pool of the broker; `owner` says whose a block is, so
  * that a partition whose owner of the lock died gets all of its blocks back by
- * looking through the pool.  A partition's blocks form a tree: below a node hang
- * up to four others, by two more bits of the hash of the producer id.  Changes
- * are made with producers_dirty set: a process that dies in between leaves a
- * tree that is thrown away and read again from the log.
+ * looking through the pool.  A partition's blocks form a tree: below a node
+ * hang up to four others, by two more bits of the hash of the producer id.
+ * Changes are made with producers_dirty set: a process that dies in between
+ * leaves a tree that is thrown away and read again from the log.
  */
 
 #include "kl_internal.h"

@@ -1,9 +1,9 @@
 /*
  * Reading: from an offset to a piece of a file.
  *
- * A boundary is found in the cheapest place that has it: the published end, the
- * flushed end, the ring of the last appends, the hints of where earlier reads
- * stopped; else in the index, and then by walking headers.
+ * A boundary is found in the cheapest place that has it: the published end,
+ * the flushed end, the ring of the last appends, the hints of where earlier
+ * reads stopped; else in the index, and then by walking headers.
  */
 
 #include <limits.h>
@@ -168,7 +168,7 @@ again:
 }
 
 
-/* The end of the data below upto in this segment.  next: the next one's base. */
+/* The end of the data below upto in a segment.  next: the next one's base. */
 static kl_rc_t
 kl_seek_end(kl_log_t *log, const kl_pub_t *pub, kl_file_t *f, int64_t size,
     int64_t next, int64_t upto, int64_t *end)

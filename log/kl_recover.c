@@ -9,8 +9,8 @@
  * instead decides:
  *
  *   nothing valid behind it          a torn tail: kept aside, cut off
- *   a hole, then valid batches       a write that a power cut lost before it was
- *                                    flushed, and later ones that got through:
+ *   a hole, then valid batches       a write that a power cut lost before its
+ *                                    flush, and later ones that got through:
  *                                    kept aside, cut off; none of it can have
  *                                    been acknowledged, as a flush covers the
  *                                    whole file
@@ -18,8 +18,8 @@
  *   below the recovery point         KL_CORRUPT, nothing is touched
  *
  * A hole is what was never written: zeros up to the next valid batch, from the
- * start of the missing batch or, of one that got through in part, for 512 bytes
- * at least; or a segment that ends before or inside the missing batch.
+ * start of the missing batch or, of one that got through in part, for 512
+ * bytes at least; or a segment that ends before or inside the missing batch.
  *
  * Memory is bounded by one buffer.  The partition's lock is taken at the end
  * only; the jobs mutex keeps others from doing the same.
@@ -245,9 +245,9 @@ kl_recover_bad(kl_recovery_t *r, size_t i, kl_file_t *f, int64_t pos,
 /* --- one segment --------------------------------------------------------- */
 
 /*
- * Where the scan of the recovery point's segment begins: at the last index entry
- * that the checkpoint vouches for, if the log agrees with it; what is in the
- * indexes from there on is made anew.
+ * Where the scan of the recovery point's segment begins: at the last index
+ * entry that the checkpoint vouches for, if the log agrees with it; what is in
+ * the indexes from there on is made anew.
  */
 static int64_t
 kl_recover_resume(kl_recovery_t *r, kl_file_t *f, int64_t size,
@@ -400,7 +400,8 @@ kl_recover_scan(kl_recovery_t *r, size_t i, bool first, bool *end)
     size = st.st_size;
 
     if (r->reopened) {
-        /* what a failed write-back left in memory is not what is on the disk */
+        /* what a failed write-back left in memory is not what is on the disk
+         * */
         (void) posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
     }
 

@@ -2,9 +2,9 @@
  * Shortening a log from its start: retention, DeleteRecords, the journal's own
  * cleaning.
  *
- * The new start is published first, then the files go, the oldest first, so that
- * what is left after a crash is always one piece.  Files that a slice has open
- * live as long as the slice.
+ * The new start is published first, then the files go, the oldest first, so
+ * that what is left after a crash is always one piece.  Files that a slice has
+ * open live as long as the slice.
  */
 
 #include <sys/stat.h>
@@ -100,8 +100,8 @@ kl_retain_ts(kl_log_t *log, const kl_pub_t *pub, kl_file_t *f)
 
 
 /*
- * How many of the oldest segments may go.  active: so may the last one, once it
- * is rolled.
+ * How many of the oldest segments may go.  active: so may the last one, once
+ * it is rolled.
  */
 static kl_rc_t
 kl_retain_choose(kl_log_t *log, const kl_pub_t *pub, const kl_config_t *cf,

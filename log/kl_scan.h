@@ -1,6 +1,6 @@
 /*
- * Reading a log file of which nothing may be believed: whole batches with their
- * CRC, the next valid one behind damage, holes.
+ * Reading a log file of which nothing may be believed: whole batches with
+ * their CRC, the next valid one behind damage, holes.
  */
 
 #ifndef KL_SCAN_H
@@ -29,14 +29,16 @@ void kl_scan_init(kl_scan_t *s, kl_log_t *log);
 kl_rc_t kl_scan_batch(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
     kf_batch_t *b);
 
-/* The first valid batch that begins in [pos, end) with a base offset >= offset. */
+/* The first valid batch that begins in [pos, end) with a base offset >=
+ * offset. */
 kl_rc_t kl_scan_search(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
     int64_t offset, bool *found, int64_t *at, kf_batch_t *b);
 
-/* Does the batch at pos begin before end, by its own account, and not end there? */
+/* Does the batch at pos begin before end, by its own account, and not end
+ * there? */
 bool kl_scan_is_short(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end);
 
-/* Is [pos, end) empty, all zeros, or at its end zeros for at least min bytes? */
+/* Is [pos, end) empty, all zeros, or zeros for min bytes before its end? */
 kl_rc_t kl_scan_hole(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
     int64_t min, bool *hole);
 

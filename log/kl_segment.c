@@ -2,8 +2,8 @@
  * Which segments a partition has, and walking the batches of one.
  *
  * The directory is the list; a handle caches it for one segments_gen.  A roll
- * or a removal by another process may be under way while the directory is read:
- * what the numbers in hand do not have yet, or no more, is left out.
+ * or a removal by another process may be under way while the directory is
+ * read: what the numbers in hand do not have yet, or no more, is left out.
  */
 
 #include <dirent.h>

@@ -10,8 +10,8 @@
  *    └──kl_release── any         any ──kl_remove──> DELETED
  *
  * (topic id, partition) finds its slot through an open hash table whose every
- * change is one store, so that a process that dies in between leaves at worst a
- * slot that nothing points to; kl_release_unbound() gets it back.
+ * change is one store, so that a process that dies in between leaves at worst
+ * a slot that nothing points to; kl_release_unbound() gets it back.
  */
 
 #include "kl_internal.h"
@@ -166,7 +166,8 @@ kl_pub_store(kl_part_t *p, const kl_pub_t *pub)
     gen = atomic_load_explicit(&p->gen, memory_order_relaxed) + 1;
     w = p->words[gen & 1];
 
-    /* a reader that sees one of the stores below sees the last change of gen */
+    /* a reader that sees one of the stores below sees the last change of gen
+     * */
     atomic_thread_fence(memory_order_release);
 
     for (i = 0; i < KL_PUB_WORDS; i++) {

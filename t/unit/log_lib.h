@@ -174,7 +174,8 @@ put_be(uint8_t *p, uint64_t v, int bytes)
 /* The header fields that a producer sets, and the CRC again (through the
  * broker's own function, which is tested elsewhere). */
 UNUSED static void
-batch_producer(batch_t *x, int64_t pid, int16_t epoch, int32_t seq, int16_t attr)
+batch_producer(batch_t *x, int64_t pid, int16_t epoch, int32_t seq,
+    int16_t attr)
 {
     extern uint32_t  kf_crc32c(uint32_t crc, const void *data, size_t len)
         __attribute__((visibility("hidden")));

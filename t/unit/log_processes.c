@@ -1,7 +1,7 @@
 /*
  * Several processes append to, read, flush and shorten one partition, and are
- * killed at any moment.  Every batch that was acknowledged is there once, in the
- * order of its producer.
+ * killed at any moment.  Every batch that was acknowledged is there once, in
+ * the order of its producer.
  */
 
 #include "log_lib.h"

@@ -1,6 +1,7 @@
 /*
- * Recovery: a torn tail is cut off and kept aside, at whatever byte it is torn;
- * damage is refused and nothing touched; indexes, epochs and marks come back.
+ * Recovery: a torn tail is cut off and kept aside, at whatever byte it is
+ * torn; damage is refused and nothing touched; indexes, epochs and marks come
+ * back.
  */
 
 #include "log_lib.h"

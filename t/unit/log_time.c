@@ -1,6 +1,7 @@
 /*
- * Look-ups by timestamp against a naive model: out of order timestamps, several
- * records to a batch, compressed batches, small segments, a start that moved.
+ * Look-ups by timestamp against a naive model: out of order timestamps,
+ * several records to a batch, compressed batches, small segments, a start that
+ * moved.
  */
 
 #include "log_lib.h"
