@@ -30,6 +30,14 @@ typedef struct {
     char     *problem;
 } ngx_kafka_state_file_t;
 
+/* Takes the batches of a new snapshot. */
+typedef struct {
+    int        fd;
+    int        err;
+    char       dir[NGX_MAX_PATH];
+    char       tmp[NGX_MAX_PATH + 32];
+} ngx_kafka_sink_t;
+
 /* Hands kc_compact() a snapshot, then the journal behind it. */
 typedef struct {
     ngx_kafka_state_file_t   file;
@@ -40,15 +48,8 @@ typedef struct {
     size_t                   pos;
     size_t                   len;
     ngx_array_t             *deleted;           /* topic ids in the journal */
+    ngx_kafka_sink_t        *sink;              /* where the result goes */
 } ngx_kafka_feed_t;
-
-/* Takes the batches of a new snapshot. */
-typedef struct {
-    int        fd;
-    int        err;
-    char       dir[NGX_MAX_PATH];
-    char       tmp[NGX_MAX_PATH + 32];
-} ngx_kafka_sink_t;
 
 
 static ngx_int_t ngx_kafka_journal_dir(ngx_kafka_broker_t *b, char *buf);
@@ -70,6 +71,7 @@ static bool ngx_kafka_feed_deleted(void *ctx, int64_t offset,
 static ngx_int_t ngx_kafka_sink_open(ngx_kafka_broker_t *b,
     ngx_kafka_sink_t *sink);
 static bool ngx_kafka_sink_write(void *ctx, uint8_t *batch, size_t len);
+static bool ngx_kafka_feed_write(void *ctx, uint8_t *batch, size_t len);
 static ngx_int_t ngx_kafka_sink_done(ngx_kafka_broker_t *b,
     ngx_kafka_sink_t *sink, int64_t offset, bool ok);
 static void ngx_kafka_states_prune(ngx_kafka_broker_t *b, kl_log_t *log);
@@ -399,7 +401,9 @@ ngx_kafka_journal_compact(ngx_kafka_broker_t *b)
 
     problem[0] = '\0';
 
-    rc = kc_compact(now, ngx_kafka_feed_next, ngx_kafka_sink_write, &sink,
+    feed.sink = &sink;
+
+    rc = kc_compact(now, ngx_kafka_feed_next, ngx_kafka_feed_write, &feed,
                     &offset, problem, sizeof(problem));
 
     if (rc != KC_OK) {
@@ -584,6 +588,16 @@ ngx_kafka_sink_write(void *ctx, uint8_t *batch, size_t len)
     }
 
     return true;
+}
+
+
+/* kc_compact() has one context for both ends. */
+static bool
+ngx_kafka_feed_write(void *ctx, uint8_t *batch, size_t len)
+{
+    ngx_kafka_feed_t  *feed = ctx;
+
+    return ngx_kafka_sink_write(feed->sink, batch, len);
 }
 
 
