@@ -77,12 +77,28 @@ sub start {
         $record_mib);
     die "no record\n" if $self->{rc};
 
+    $self->launch(%o);
+}
+
+sub launch {
+    my ($self, %o) = @_;
+
     local %ENV = (%ENV, POWERCUT_ROOT => $self->{data},
         POWERCUT_LOG => $self->{log}, POWERCUT_NOSYNC => 1,
-        POWERCUT_DELAY_US => $self->{delay} // 3000);
+        POWERCUT_DELAY_US => $o{delay} // 3000);
+    delete $o{delay};
     $ENV{POWERCUT_BREAK} = $self->{break} if $self->{break};
 
     $self->{t}->run(%o);
+}
+
+# Everything is killed and starts again; the power stays on.
+
+sub restart {
+    my ($self, %o) = @_;
+
+    $self->{t}->kill_all;
+    $self->launch(%o);
 }
 
 # The power goes: all processes die at once, then the disk is what it is.
@@ -110,7 +126,7 @@ sub cut {
     $self->{$_} += $lost{$_} for qw/ lost_bytes lost_names torn /;
     $self->{cuts}++;
 
-    if ($ENV{TEST_LEAVE}) {
+    if ($ENV{TEST_NGINX_LEAVE}) {
         my $kept = $self->{t}->dir . "/cut$self->{cuts}";
         rename $self->{data}, "$kept-before";
         rename $self->{log}, "$kept-record";

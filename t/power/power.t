@@ -54,8 +54,9 @@ for my $n (1 .. $cuts) {
         $p->cut((qw/ strict random /)[dice(2)], $seed * 2000 + $n);
     }
 
+    # A slow disk has more to lose.
     my $began = time;
-    $p->start;
+    $p->start(delay => (500, 3000, 20000, 100000)[dice(4)]);
     my $took = time - $began;
     $longest = $took if $took > $longest;
 

@@ -104,7 +104,9 @@ powercut_start(void)
         abort();
     }
 
-    breaks = getenv("POWERCUT_BREAK");
+    /* a copy: nginx writes its title over its environment */
+    s = getenv("POWERCUT_BREAK");
+    breaks = s && s[0] ? strdup(s) : NULL;
     s = getenv("POWERCUT_DELAY_US");
     delay_us = s ? strtoul(s, NULL, 10) : 0;
     nosync = getenv("POWERCUT_NOSYNC") != NULL;

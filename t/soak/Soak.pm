@@ -36,11 +36,11 @@ sub tools {
     return "$b/t/soak";
 }
 
-# A directory in memory that goes when the test ends (TEST_LEAVE=1 keeps it).
+# A directory in memory that goes when the test ends (TEST_NGINX_LEAVE=1 keeps it).
 
 sub scratch {
     my $parent = -d '/dev/shm' && -w _ ? '/dev/shm' : '/tmp';
-    my $leave = $ENV{TEST_LEAVE};
+    my $leave = $ENV{TEST_NGINX_LEAVE};
 
     my $dir = File::Temp->newdir('kafka-soak-XXXXXX', DIR => $parent,
         CLEANUP => !$leave);

@@ -11,7 +11,8 @@
  *   go, pause    let the actors act, or wait until all have stopped
  *   check        while paused: everything promised is there
  *   rotate       delete the oldest lasting topic and make another
- *   storm        many decisions: the journal grows by six megabytes
+ *   storm        many decisions: the journal gets a few segments
+ *   patience N   how many seconds a check waits for the broker to answer
  *   port N       the broker is there from now on
  *   stats        what happened so far
  *   quit
@@ -29,6 +30,10 @@
 #define LASTING  2
 #define PARTS    3
 #define CHURNS   3
+
+/* 240 bytes of journal for each: a journal's segment is 4 MiB */
+#define STORM_TOPICS  500
+#define STORM_ROUNDS  40
 
 static topic_t  *lasting[LASTING];
 static int       lasting_next, generation;
@@ -144,39 +149,98 @@ rotate(void)
 }
 
 
+/* Many topics with long names in one request; delete: away with them. */
+static int
+storm_request(conn_t *conn, int round, bool delete)
+{
+    int      i, n, error, first = 0;
+    char     name[256];
+    in_t     in;
+    out_t    o = { NULL, 0, 0 };
+    bool     good;
+    uint8_t  none[16] = { 0 };
+
+    error = 0;
+    request_begin(conn, &o, delete ? API_DELETE_TOPICS : API_CREATE_TOPICS,
+                  delete ? 6 : 7);
+    put_count(&o, STORM_TOPICS);
+
+    for (i = 0; i < STORM_TOPICS; i++) {
+        snprintf(name, sizeof(name), "storm.%.20s.%0200d.%d", options.name,
+                 round, i);
+        put_str(&o, name);
+
+        if (delete) {
+            put(&o, none, 16);
+
+        } else {
+            put_i32(&o, 1);
+            put_i16(&o, 1);
+            put_count(&o, 0);
+            put_count(&o, 0);
+        }
+
+        put_tags(&o);
+    }
+
+    put_i32(&o, 30000);
+
+    if (!delete) {
+        put_i8(&o, 0);
+    }
+
+    put_tags(&o);
+
+    good = call(conn, &o, &in);
+    free(o.data);
+
+    if (!good) {
+        return LOST;
+    }
+
+    get_i32(&in);
+    n = get_count(&in);
+
+    for (i = 0; i < n && !in.bad; i++) {
+        get_str(&in, name, sizeof(name));
+        get(&in, 16);
+        error = get_i16(&in);
+        get_str(&in, name, sizeof(name));
+
+        if (!delete) {
+            get_i32(&in);
+            get_i16(&in);
+            break;                              /* the first will do */
+        }
+
+        get_tags(&in);
+        first = first ? first : error;
+    }
+
+    return in.bad || n != STORM_TOPICS ? LOST : first ? first : error;
+}
+
+
 /* Decisions that fill several megabytes of a journal and leave nothing. */
 static bool
 storm(void)
 {
-    int                 i, error = 0;
-    char                name[64];
-    conn_t              conn;
-    uint8_t             id[16];
-    static char         value[20001];
-    static int          n;
-    static const char  *config[] = {
-        "follower.replication.throttled.replicas", value, NULL
-    };
+    int         i, error = 0;
+    conn_t      conn;
+    static int  round;
 
-    for (i = 0; i < 20000; i += 4) {
-        memcpy(value + i, "0:1,", 4);
-    }
-
-    value[19999] = '\0';
     conn_init(&conn, "storm", NULL);
 
-    for (i = 0; i < 300 && error == 0; i++) {
-        snprintf(name, sizeof(name), "storm.%.20s.%d", options.name, n++);
-
+    for (i = 0; i < STORM_ROUNDS && error == 0; i++, round++) {
         if (!conn_open(&conn)) {
             error = LOST;
             break;
         }
 
-        error = ask_create(&conn, name, 1, config, id);
+        error = storm_request(&conn, round, false);
 
         if (error == 0) {
-            error = ask_delete(&conn, name, NULL);
+            error = storm_request(&conn, round, true);
         }
     }
 
@@ -221,6 +285,7 @@ main(int argc, char **argv)
     options.seed = strtoull(argv[2], NULL, 10) * 0x9e3779b97f4a7c15ull;
     options.rate = argc > 3 ? atoi(argv[3]) : 50;
     options.name = argv[2];
+    options.patience = 60;
     options.lenient = argc > 4;
     paused = true;
 
@@ -246,6 +311,10 @@ main(int argc, char **argv)
 
         } else if (strcmp(line, "storm") == 0) {
             printf("= %s\n", storm() ? "ok" : "failed");
+
+        } else if (strncmp(line, "patience ", 9) == 0) {
+            options.patience = atoi(line + 9);
+            printf("= ok\n");
 
         } else if (strncmp(line, "port ", 5) == 0) {
             wire_port = atoi(line + 5);

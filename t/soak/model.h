@@ -153,6 +153,7 @@ typedef struct {
     uint64_t     seed;
     const char  *name;          /* the seed, as a part of topics' names */
     int          rate;          /* batches per second and producer, 0: none */
+    int          patience;      /* seconds that the broker may take to come */
     bool         lenient;       /* Kafka's own: what it does takes a while */
 } options_t;
 
