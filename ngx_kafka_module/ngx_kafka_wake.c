@@ -483,9 +483,19 @@ ngx_kafka_wake_all(ngx_kafka_broker_t *b, uint32_t why)
     ngx_uint_t  i;
 
     for (i = 0; i < KL_WORKER_SLOTS; i++) {
-        if (i != (ngx_uint_t) b->worker_slot
-            && atomic_load(&b->zone->workers[i].used))
+
+        /*
+         * The one that changed a topic has files of it, too, but lets go of
+         * them from its event loop, where nothing refers to them.
+         */
+
+        if (i == (ngx_uint_t) b->worker_slot
+            && !(why & NGX_KAFKA_WAKE_TOPICS))
         {
+            continue;
+        }
+
+        if (atomic_load(&b->zone->workers[i].used)) {
             ngx_kafka_wake_worker(b, i, why);
         }
     }
