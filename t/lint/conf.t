@@ -62,9 +62,10 @@ sub example {
         s{/var/lib}{%%DIR%%}g;
         s{/etc/nginx/tls}{%%DIR%%}g;
         s{listen(\s+)((?:127\.0\.0\.1:)?)(\d+)((?: ssl)?)}{
-            push @ports, { port => $t->port($n), ssl => $4,
-                http => defined $http && $http =~ /listen\s+$3/ };
-            "listen$1" . '127.0.0.1:' . $t->port($n++) . $4;
+            my ($gap, $number, $ssl) = ($1, $3, $4);
+            push @ports, { port => $t->port($n), ssl => $ssl,
+                http => scalar(($http // "") =~ /listen\s+$number/) };
+            "listen${gap}127.0.0.1:" . $t->port($n++) . $ssl;
         }ge;
     }
 
