@@ -71,8 +71,7 @@ kl_metadata_check(kl_log_t *log)
     }
 
     if (text == NULL || strspn(text, " \n") == len || text[0] == '\0') {
-        /* a power cut before the first flush, or an old directory of Kafka's
-         * */
+        /* a power cut before the first flush, or old Kafka's directory */
         free(text);
         return kl_metadata_write(log);
     }

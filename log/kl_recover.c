@@ -48,6 +48,7 @@ typedef struct {
     size_t             seen_n;
     bool               reopened;        /* after a failure */
     bool               truncated;
+    bool               foreign;         /* the directory is another topic's */
 } kl_recovery_t;
 
 
@@ -699,6 +700,8 @@ kl_recover_existing(kl_recovery_t *r)
 
     rc = kl_metadata_check(log);
 
+    r->foreign = rc == KL_CORRUPT;
+
     if (rc == KL_OK) {
         rc = kl_recover_mark(r);
     }
@@ -839,6 +842,7 @@ kl_open_part(kl_log_t *log, int32_t leader_epoch, const kl_config_t *cf,
     r->leader_epoch = leader_epoch;
     r->seen_n = 0;
     r->truncated = false;
+    r->foreign = false;
     kl_scan_init(&r->scan, log);
 
     /* an append that was under way when the partition failed has ended */
@@ -879,7 +883,8 @@ kl_open_part(kl_log_t *log, int32_t leader_epoch, const kl_config_t *cf,
     if (rc == KL_OK) {
         *truncated = r->truncated;
 
-    } else if (rc != KL_GONE) {
+    } else if (rc != KL_GONE && !r->foreign) {
+        /* a deleted topic's directory may be about to go: then we try again */
         kl_fail(log, r->pub.open_gen - 1, 0, "recovery");
     }
 

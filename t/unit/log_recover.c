@@ -540,7 +540,10 @@ test_names(void)
     }
     is(kl_recover(plog, 0, &config, &truncated), KL_CORRUPT,
        "the directory of another topic id");
-    is(append_plain(plog, 1, 10, 0, 1), KL_FAILED, "is not written to");
+    is(append_plain(plog, 1, 10, 0, 1), KL_CORRUPT, "is not written to");
+    is(file_size("partition.metadata"), 22 + 11 + 10, "nor changed");
+    data_remove(file_path(""));
+    is(append_plain(plog, 1, 10, 0, 1), KL_OK, "once it is gone it works");
 
     free(x);
     end();
