@@ -19,11 +19,15 @@
 
 
 #define NGX_KAFKA_POOL_SIZE     4096
-/* What decoding may take: structs are larger than their bytes on the wire. */
+/* What decoding may take: structs are larger than their bytes on the wire, but
+ * no honest request has a million elements. */
 #define NGX_KAFKA_DECODE_BASE   (64 * 1024)
 #define NGX_KAFKA_DECODE_RATIO  64
+#define NGX_KAFKA_DECODE_MAX    (16 * 1024 * 1024)
 /* What a handler may take for its answer. */
-#define NGX_KAFKA_ANSWER_MAX    (256 * 1024 * 1024)
+#define NGX_KAFKA_ANSWER_MAX    (128 * 1024 * 1024)
+/* Larger pieces of an arena count against the budget. */
+#define NGX_KAFKA_CHUNK_FREE    (4 * 1024)
 
 #define ngx_kafka_req(r)  ((ngx_kafka_req_t *) (r))
 
@@ -91,8 +95,9 @@ ngx_kafka_request_create(ngx_kafka_conn_t *kc, u_char *frame, size_t len,
     r->watch.data = r;
     ngx_queue_init(&r->watch.queue);
 
-    kf_arena_init(&r->arena, ngx_kafka_request_chunk, pool,
-                  NGX_KAFKA_DECODE_BASE + len * NGX_KAFKA_DECODE_RATIO);
+    kf_arena_init(&r->arena, ngx_kafka_request_chunk, q,
+                  ngx_min(NGX_KAFKA_DECODE_BASE + len * NGX_KAFKA_DECODE_RATIO,
+                          NGX_KAFKA_DECODE_MAX));
 
     q->charged = len;
     ngx_kafka_charge(r->broker, len);
@@ -110,7 +115,17 @@ ngx_kafka_request_create(ngx_kafka_conn_t *kc, u_char *frame, size_t len,
 static void *
 ngx_kafka_request_chunk(void *ctx, size_t size)
 {
-    return ngx_palloc(ctx, size);
+    void             *p;
+    ngx_kafka_req_t  *q = ctx;
+
+    p = ngx_palloc(q->r.pool, size);
+
+    if (p && size > NGX_KAFKA_CHUNK_FREE) {
+        q->charged += size;
+        ngx_kafka_charge(q->r.broker, size);
+    }
+
+    return p;
 }
 
 

@@ -37,6 +37,7 @@ typedef struct {
     int                    fd;
     off_t                  pos;
     size_t                 len;
+    size_t                 ahead;       /* to be asked for behind that */
 } ngx_kafka_warm_t;
 
 
@@ -578,6 +579,8 @@ ngx_kafka_warm(ngx_kafka_conn_t *kc, ngx_kafka_request_t *r,
     w->fd = f->file.fd;
     w->pos = f->buf.file_pos;
     w->len = len;
+    w->ahead = (size_t) ngx_min(f->buf.file_last - f->buf.file_pos
+                                - (off_t) len, NGX_KAFKA_SEND_TURN);
 
     ngx_kafka_request_hold(r);
     ngx_kafka_link(kc)->warming = 1;
@@ -629,7 +632,10 @@ ngx_kafka_warm_work(void *data)
     ssize_t            n;
     ngx_kafka_warm_t  *w = data;
 
-    (void) posix_fadvise(w->fd, w->pos, (off_t) w->len, POSIX_FADV_WILLNEED);
+    /* the disk goes on reading while this part is being sent */
+
+    (void) posix_fadvise(w->fd, w->pos, (off_t) (w->len + w->ahead),
+                         POSIX_FADV_WILLNEED);
 
     pos = w->pos;
     len = w->len;

@@ -47,6 +47,8 @@ for my $case (['a size of 0', pack 'N', 0], ['a negative size', pack 'N', -1],
     ['half a request header', pack('N', 9) . pack 'n n N C', 18, 0, 1, 0],
     ['a client id longer than the frame', pack('N n n N n', 10, 18, 0, 1, 999)],
     ['a body that ends early', pack('N n n N n N', 14, 3, 1, 1, 0xffff, 5)],
+    ['a million topics without a name', pack('N n n N n N', 2_000_014, 3, 1, 1,
+        0xffff, 1_000_000) . "\0\0" x 1_000_000],
     ['an array of 2^31-1', pack('N n n N n N', 14, 3, 1, 1, 0xffff,
         0x7fffffff)])
 {

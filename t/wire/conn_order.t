@@ -57,7 +57,8 @@ $c->produce('t', 0, batch(records => ['silent']), acks => 0);
 $c->send('ApiVersions', 1, {});
 is($c->recv->{ErrorCode}, 0, 'before acks=0');
 is($c->recv->{ThrottleTimeMs}, 0, 'behind acks=0');
-is($c->list_offset('t', 0, -1)->{Offset}, 2, 'and it was stored');
+ok(wait_for(sub { $c->list_offset('t', 0, -1)->{Offset} == 2 }, 5),
+    'and it was stored');
 
 # A bad request: what came before is answered first, what follows never.
 $c->send('Fetch', 12, Kafka::Wire::fetch_body('t', 1, scalar @sizes,
