@@ -33,8 +33,10 @@ MINUTES    ?= 10
 J          ?= 2
 
 BABS       := $(abspath $(B))
+# gcc's -Wmaybe-uninitialized is wrong about instrumented code.
 SANFLAGS   := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined \
-                  -fno-omit-frame-pointer)
+                  -fno-omit-frame-pointer \
+                  $(if $(findstring gcc,$(CC)),-Wno-maybe-uninitialized))
 WARN       := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
               -Wmissing-prototypes -Wvla
 CFLAGS_ALL := -std=gnu11 -fPIC $(OPT) $(WARN) -MMD -MP $(SANFLAGS) $(CFLAGS)
