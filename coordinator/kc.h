@@ -34,13 +34,21 @@
 #pragma GCC visibility push(hidden)
 
 
+/* The largest batch that one decision appends; whoever reads the journal back
+   needs as much room. */
+#define KC_DECISION_MAX  (16 * 1024 * 1024)
+
+#define KC_WOKEN         64             /* groups changed by one call */
+
+
 typedef enum {
     KC_OK = 0,
     KC_NO_MEMORY,           /* the zone is full; nothing changed */
     KC_JOURNAL_FAILED,      /* the append failed; nothing changed */
     KC_CORRUPT,             /* a record that replay cannot take */
     KC_NEWER,               /* a record or version newer than this code */
-    KC_TOO_LARGE            /* more records than one batch holds; no change */
+    KC_TOO_LARGE,           /* more records than one batch holds; no change */
+    KC_PARK                 /* the answer comes later: kc_group.h */
 } kc_rc_t;
 
 
@@ -88,8 +96,10 @@ typedef struct {
     kc_state_t     *state;
     kc_mem_t        mem;
     kc_io_t         io;
-    uint8_t        *buf;                /* scratch for a decision's records */
-    size_t          buf_size;
+    /* Scratch: a decision's batch, and the record that is being encoded.  Both
+       have room for the largest; the kernel gives pages as they are used. */
+    uint8_t        *buf;
+    uint8_t        *value;
     /* Text for the log of the last failure; also set, with KC_OK, when a topic
        was refused for lack of room.  The caller logs it and makes it null. */
     kf_str_t        problem;
@@ -104,10 +114,13 @@ typedef struct {
     struct kc_record_s  **records_tail;
     kf_heap_t             heap;
     kf_arena_t            arena;
+    /* groups to be woken: kc_woken_take() */
+    uint32_t              woken[KC_WOKEN];
+    uint32_t              woken_n;
 } kc_t;
 
 
-/* Makes a handle; its buffer bounds the records of one decision (512 KiB). */
+/* Makes a handle; its buffers bound the records of one decision. */
 bool kc_init(kc_t *kc, kc_mem_t mem, kc_io_t io);
 void kc_done(kc_t *kc);
 

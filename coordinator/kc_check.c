@@ -95,7 +95,8 @@ kc_check(const kc_t *kc)
 
     if (st->topics_changed > st->applied
         || st->producer_ids_changed > st->applied
-        || st->cluster_id_changed > st->applied)
+        || st->cluster_id_changed > st->applied
+        || st->groups.changed > st->applied)
     {
         return "C6: nothing changed after what was replayed";
     }
@@ -107,6 +108,11 @@ kc_check(const kc_t *kc)
 
     if (st->loading) {
         return "C8: no snapshot is half loaded";
+    }
+
+    problem = kc_check_groups(kc);
+    if (problem) {
+        return problem;
     }
 
     return kc_check_configs(st->broker_configs.entries,

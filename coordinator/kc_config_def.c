@@ -232,7 +232,42 @@ const kc_def_t  kc_broker_defs[KC_BROKER_CONFIGS] = {
 
     [KC_MAX_INCREMENTAL_FETCH_SESSION_CACHE_SLOTS] =
     { "max.incremental.fetch.session.cache.slots", KC_INT, KC_PLAIN, "1000", 0,
-      INT32_MAX, NULL, true, "Fetch sessions that a worker keeps.", KC_NONE }
+      INT32_MAX, NULL, true, "Fetch sessions that a worker keeps.", KC_NONE },
+
+    [KC_GROUP_MIN_SESSION_TIMEOUT_MS] =
+    { "group.min.session.timeout.ms", KC_INT, KC_MS, "6000", 1, INT32_MAX,
+      NULL, true, "The shortest session that a group's member may ask for.",
+      KC_NONE },
+
+    [KC_GROUP_MAX_SESSION_TIMEOUT_MS] =
+    { "group.max.session.timeout.ms", KC_INT, KC_MS, "1800000", 1, INT32_MAX,
+      NULL, true, "The longest session that a group's member may ask for.",
+      KC_NONE },
+
+    [KC_GROUP_INITIAL_REBALANCE_DELAY_MS] =
+    { "group.initial.rebalance.delay.ms", KC_INT, KC_MS, "0", 0, INT32_MAX,
+      NULL, true, "How long an empty group waits for more members after its "
+      "first one joined.  0 here, so that a lone consumer begins at once; 3000 "
+      "in Apache Kafka.", KC_NONE },
+
+    [KC_GROUP_MAX_SIZE] =
+    { "group.max.size", KC_INT, KC_PLAIN, "2147483647", 1, INT32_MAX, NULL,
+      true, "The most members of a group.", KC_NONE },
+
+    [KC_OFFSETS_RETENTION_MINUTES] =
+    { "offsets.retention.minutes", KC_INT, KC_PLAIN, "10080", 1, INT32_MAX,
+      NULL, true, "How long committed offsets are kept once the group is "
+      "empty, or since the commit if it never had members.", KC_NONE },
+
+    [KC_OFFSETS_RETENTION_CHECK_INTERVAL_MS] =
+    { "offsets.retention.check.interval.ms", KC_LONG, KC_MS, "600000", 1,
+      INT64_MAX, NULL, true, "How often each group is checked for offsets that "
+      "have expired.", KC_NONE },
+
+    [KC_OFFSET_METADATA_MAX_BYTES] =
+    { "offset.metadata.max.bytes", KC_INT, KC_BYTES, "4096", 0, INT32_MAX,
+      NULL, true, "The longest text that a committed offset may carry.",
+      KC_NONE }
 };
 
 

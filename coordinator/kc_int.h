@@ -14,7 +14,7 @@
 #pragma GCC visibility push(hidden)
 
 
-#define KC_BATCH_MAX       (512 * 1024)     /* bytes of one decision */
+#define KC_BATCH_MAX       (512 * 1024)     /* bytes of an ordinary decision */
 #define KC_PARTITIONS_MAX  (1024 * 1024)    /* of a topic: a sane bound */
 #define KC_TOPIC_NAME_MAX  249
 #define KC_PID_BLOCK       1000             /* producer ids of one record */
@@ -53,7 +53,16 @@ typedef struct {
     size_t              size;               /* of this block, names too */
     int32_t            *slots;
     kc_configs_t        configs;
+    struct kc_group_topic_s  *offsets;      /* of the groups that have any */
 } kc_topic_obj_t;
+
+/* Groups and their offsets: kc_group_int.h. */
+typedef struct {
+    kc_map_t            by_id;
+    kc_map_t            by_due;             /* volatile: next deadlines */
+    uint64_t            serial;             /* volatile: of groups and tickets */
+    int64_t             changed;            /* end of the last change of any */
+} kc_groups_t;
 
 struct kc_state_s {
     int64_t             applied;            /* journal offset replayed up to */
@@ -80,6 +89,8 @@ struct kc_state_s {
     int64_t             topics_changed;
 
     kc_configs_t        broker_configs;
+
+    kc_groups_t         groups;
 };
 
 
@@ -92,6 +103,7 @@ struct kc_record_s {
     kc_record_t  *next;
     int16_t       type;
     void         *body;                     /* kf_<name>_record_t */
+    void         *plan;                     /* what was reserved, if it varies */
 };
 
 /*
@@ -102,6 +114,8 @@ struct kc_record_s {
  * *end: the journal offset after the batch; untouched when there is no record.
  */
 void kc_begin(kc_t *kc, kc_time_t now);
+/* For a decision of up to KC_DECISION_MAX: a group with all its members. */
+void kc_begin_large(kc_t *kc, kc_time_t now);
 kc_rc_t kc_put(kc_t *kc, kf_journal_number_t type, const void *record);
 kc_rc_t kc_commit(kc_t *kc, int64_t *end);
 void kc_abandon(kc_t *kc);
@@ -135,6 +149,49 @@ kc_rc_t kc_producer_ids_apply(kc_t *kc, const kf_producer_ids_record_t *r,
     int64_t end);
 kc_rc_t kc_snapshot_start_apply(kc_t *kc, const kf_snapshot_start_record_t *r);
 kc_rc_t kc_snapshot_end_apply(kc_t *kc, const kf_snapshot_end_record_t *r);
+
+bool kc_group_reserve(kc_t *kc, const kf_group_record_t *r);
+kc_rc_t kc_group_apply(kc_t *kc, const kf_group_record_t *r, int64_t end);
+bool kc_group_assignment_reserve(kc_t *kc,
+    const kf_group_assignment_record_t *r);
+kc_rc_t kc_group_assignment_apply(kc_t *kc,
+    const kf_group_assignment_record_t *r, int64_t end);
+bool kc_group_member_reserve(kc_t *kc, const kf_group_member_record_t *r);
+kc_rc_t kc_group_member_apply(kc_t *kc, const kf_group_member_record_t *r,
+    int64_t end);
+kc_rc_t kc_group_delete_apply(kc_t *kc, const kf_delete_group_record_t *r,
+    int64_t end);
+bool kc_offsets_reserve(kc_t *kc, const kf_offsets_record_t *r, void **plan);
+kc_rc_t kc_offsets_apply(kc_t *kc, const kf_offsets_record_t *r,
+    const void *plan, int64_t end);
+kc_rc_t kc_offsets_delete_apply(kc_t *kc, const kf_offsets_delete_record_t *r,
+    int64_t end);
+/* The topic is about to go, and what groups committed for it. */
+void kc_offsets_topic_gone(kc_t *kc, kc_topic_obj_t *t, int64_t end);
+void kc_groups_free(kc_t *kc);
+const char *kc_check_groups(const kc_t *kc);
+
+
+/* --- snapshots: kc_snapshot.c ------------------------------------------- */
+
+typedef struct {
+    kc_t        *kc;
+    kc_time_t    now;
+    kc_sink_pt   sink;
+    void        *ctx;
+    int64_t      records;
+} kc_writer_t;
+
+bool kc_snapshot_put(kc_writer_t *w, kf_journal_number_t type,
+    const void *record);
+/* Sends the batch built so far and begins another. */
+bool kc_snapshot_batch(kc_writer_t *w);
+bool kc_snapshot_groups(kc_writer_t *w);
+
+void kc_mix(uint64_t *h, const void *data, size_t len);
+void kc_mix_number(uint64_t *h, int64_t n);
+void kc_mix_str(uint64_t *h, kf_str_t s);
+void kc_hash_groups(const kc_t *kc, uint64_t *h);
 
 
 /* --- helpers ------------------------------------------------------------ */

@@ -12,7 +12,7 @@
 #include "kc_int.h"
 
 
-#define KC_RECORD_MEMORY  (16 * 1024 * 1024)    /* decoded, of one batch */
+#define KC_RECORD_MEMORY  (64 * 1024 * 1024)    /* decoded, of one batch */
 
 
 /* Wrappers, since a call through a pointer needs the exact type. */
@@ -38,6 +38,12 @@ KC_CODEC(leader_epoch)
 KC_CODEC(broker)
 KC_CODEC(snapshot_start)
 KC_CODEC(snapshot_end)
+KC_CODEC(group)
+KC_CODEC(group_assignment)
+KC_CODEC(group_member)
+KC_CODEC(delete_group)
+KC_CODEC(offsets)
+KC_CODEC(offsets_delete)
 
 
 typedef struct {
@@ -60,7 +66,13 @@ static const kc_codec_t  kc_codecs[] = {
     KC_ENTRY(KF_LEADER_EPOCH_RECORD, leader_epoch, 0),
     KC_ENTRY(KF_BROKER_RECORD, broker, 0),
     KC_ENTRY(KF_SNAPSHOT_START_RECORD, snapshot_start, 0),
-    KC_ENTRY(KF_SNAPSHOT_END_RECORD, snapshot_end, 0)
+    KC_ENTRY(KF_SNAPSHOT_END_RECORD, snapshot_end, 0),
+    KC_ENTRY(KF_GROUP_RECORD, group, 0),
+    KC_ENTRY(KF_GROUP_ASSIGNMENT_RECORD, group_assignment, 0),
+    KC_ENTRY(KF_GROUP_MEMBER_RECORD, group_member, 0),
+    KC_ENTRY(KF_DELETE_GROUP_RECORD, delete_group, 0),
+    KC_ENTRY(KF_OFFSETS_RECORD, offsets, 0),
+    KC_ENTRY(KF_OFFSETS_DELETE_RECORD, offsets_delete, 0)
 };
 
 #define KC_CODECS  ((int16_t) (sizeof(kc_codecs) / sizeof(kc_codecs[0])))
@@ -71,6 +83,14 @@ kc_begin(kc_t *kc, kc_time_t now)
 {
     kc_records_clear(kc);
     kf_batch_begin(&kc->batch, kc->buf, KC_BATCH_MAX, now.wall_ms);
+}
+
+
+void
+kc_begin_large(kc_t *kc, kc_time_t now)
+{
+    kc_records_clear(kc);
+    kf_batch_begin(&kc->batch, kc->buf, KC_DECISION_MAX, now.wall_ms);
 }
 
 
@@ -101,12 +121,12 @@ kc_rc_t
 kc_put(kc_t *kc, kf_journal_number_t type, const void *record)
 {
     size_t               size;
-    uint8_t             *value = kc->buf + KC_BATCH_MAX;
+    uint8_t             *value = kc->value;
     const uint8_t       *pos;
     kf_record_t          added;
     kf_batch_builder_t   before = kc->batch;
 
-    size = kc_record_encode(type, record, value, KC_BATCH_MAX);
+    size = kc_record_encode(type, record, value, KC_DECISION_MAX);
 
     if (size == 0
         || kf_batch_add(&kc->batch, kf_null_str,
@@ -125,7 +145,7 @@ kc_put(kc_t *kc, kf_journal_number_t type, const void *record)
 
 
 static bool
-kc_record_reserve(kc_t *kc, const kc_record_t *rec)
+kc_record_reserve(kc_t *kc, kc_record_t *rec)
 {
     switch (rec->type) {
 
@@ -137,6 +157,18 @@ kc_record_reserve(kc_t *kc, const kc_record_t *rec)
 
     case KF_CONFIG_RECORD:
         return kc_configs_reserve(kc, rec->body);
+
+    case KF_GROUP_RECORD:
+        return kc_group_reserve(kc, rec->body);
+
+    case KF_GROUP_ASSIGNMENT_RECORD:
+        return kc_group_assignment_reserve(kc, rec->body);
+
+    case KF_GROUP_MEMBER_RECORD:
+        return kc_group_member_reserve(kc, rec->body);
+
+    case KF_OFFSETS_RECORD:
+        return kc_offsets_reserve(kc, rec->body, &rec->plan);
 
     default:
         return true;
@@ -190,6 +222,7 @@ kc_record_take(kc_t *kc, kf_bytes_t value)
     }
 
     rec->next = NULL;
+    rec->plan = NULL;
     rec->type = type;
     rec->body = kf_arena_array(&kc->arena, 1, kc_codecs[type].size);
 

@@ -85,6 +85,24 @@ kc_record_apply(kc_t *kc, const kc_record_t *rec, int64_t end)
     case KF_SNAPSHOT_END_RECORD:
         return kc_snapshot_end_apply(kc, rec->body);
 
+    case KF_GROUP_RECORD:
+        return kc_group_apply(kc, rec->body, end);
+
+    case KF_GROUP_ASSIGNMENT_RECORD:
+        return kc_group_assignment_apply(kc, rec->body, end);
+
+    case KF_GROUP_MEMBER_RECORD:
+        return kc_group_member_apply(kc, rec->body, end);
+
+    case KF_DELETE_GROUP_RECORD:
+        return kc_group_delete_apply(kc, rec->body, end);
+
+    case KF_OFFSETS_RECORD:
+        return kc_offsets_apply(kc, rec->body, rec->plan, end);
+
+    case KF_OFFSETS_DELETE_RECORD:
+        return kc_offsets_delete_apply(kc, rec->body, end);
+
     default:
         return kc_fail(kc, KC_CORRUPT, "record type %d", rec->type);
     }

@@ -4,7 +4,8 @@
  * in private memory.
  *
  *   SnapshotStart(offset), Broker, LeaderEpoch, ProducerIds, Config of the
- *   broker, Topic … by name, SnapshotEnd(records between, hash)
+ *   broker, Topic … by name, Group and Offsets … by id, SnapshotEnd(records
+ *   between, hash)
  *
  * The hash at the end is that of the state: a snapshot that rebuilds anything
  * else is refused.
@@ -16,17 +17,7 @@
 #include "kc_int.h"
 
 
-typedef struct {
-    kc_t        *kc;
-    kc_time_t    now;
-    kc_sink_pt   sink;
-    void        *ctx;
-    int64_t      records;
-} kc_writer_t;
-
-
-/* Sends the batch built so far and begins another. */
-static bool
+bool
 kc_snapshot_batch(kc_writer_t *w)
 {
     size_t  size = kf_batch_end(&w->kc->batch);
@@ -38,14 +29,14 @@ kc_snapshot_batch(kc_writer_t *w)
 }
 
 
-static bool
+bool
 kc_snapshot_put(kc_writer_t *w, kf_journal_number_t type, const void *record)
 {
     size_t      size;
-    uint8_t    *value = w->kc->buf + KC_BATCH_MAX;
+    uint8_t    *value = w->kc->value;
     kf_bytes_t  v;
 
-    size = kc_record_encode(type, record, value, KC_BATCH_MAX);
+    size = kc_record_encode(type, record, value, KC_DECISION_MAX);
     v = (kf_bytes_t) { value, (uint32_t) size };
 
     /* What one decision could hold, one batch can. */
@@ -57,8 +48,25 @@ kc_snapshot_put(kc_writer_t *w, kf_journal_number_t type, const void *record)
         return true;
     }
 
-    return kc_snapshot_batch(w)
-           && kf_batch_add(&w->kc->batch, kf_null_str, v) == KF_OK;
+    if (!kc_snapshot_batch(w)) {
+        return false;
+    }
+
+    /* What came in a large batch goes into one again, alone. */
+    kf_batch_begin(&w->kc->batch, w->kc->buf, KC_DECISION_MAX,
+                   w->now.wall_ms);
+
+    if (kf_batch_add(&w->kc->batch, kf_null_str, v) != KF_OK) {
+        return false;
+    }
+
+    if (w->kc->batch.pos - w->kc->buf > KC_BATCH_MAX) {
+        return kc_snapshot_batch(w);
+    }
+
+    w->kc->batch.end = w->kc->buf + KC_BATCH_MAX;
+
+    return true;
 }
 
 
@@ -146,7 +154,8 @@ kc_snapshot(kc_t *kc, kc_time_t now, kc_sink_pt sink, void *ctx)
 
     if (!kc_snapshot_put(&w, KF_SNAPSHOT_START_RECORD, &first)
         || !kc_snapshot_broker(&w)
-        || !kc_snapshot_topics(&w))
+        || !kc_snapshot_topics(&w)
+        || !kc_snapshot_groups(&w))
     {
         return kc_fail(kc, KC_JOURNAL_FAILED, "a snapshot cannot be written");
     }
@@ -176,7 +185,7 @@ kc_snapshot_start_apply(kc_t *kc, const kf_snapshot_start_record_t *r)
     }
 
     if (st->applied || st->loading || st->cluster_id_len || st->topics.count
-        || r->offset < 0)
+        || st->groups.by_id.count || r->offset < 0)
     {
         return kc_fail(kc, KC_CORRUPT, "a snapshot begins where none can");
     }
@@ -215,7 +224,7 @@ kc_snapshot_end_apply(kc_t *kc, const kf_snapshot_end_record_t *r)
 
 /* --- hash --------------------------------------------------------------- */
 
-static void
+void
 kc_mix(uint64_t *h, const void *data, size_t len)
 {
     size_t          i;
@@ -229,7 +238,7 @@ kc_mix(uint64_t *h, const void *data, size_t len)
 }
 
 
-static void
+void
 kc_mix_number(uint64_t *h, int64_t n)
 {
     int      i;
@@ -243,7 +252,7 @@ kc_mix_number(uint64_t *h, int64_t n)
 }
 
 
-static void
+void
 kc_mix_str(uint64_t *h, kf_str_t s)
 {
     kc_mix_number(h, s.len);
@@ -286,6 +295,8 @@ kc_hash(const kc_t *kc)
         kc_mix_number(&h, t->internal);
         kc_mix_configs(&h, t->configs, t->config_count);
     }
+
+    kc_hash_groups(kc, &h);
 
     return h;
 }

@@ -52,11 +52,10 @@ kc_init(kc_t *kc, kc_mem_t mem, kc_io_t io)
     kc->io = io;
     kc->records_tail = &kc->records;
 
-    /* One half for the batch, one for the record that is being encoded. */
-    kc->buf_size = 2 * KC_BATCH_MAX;
-    kc->buf = malloc(kc->buf_size);
+    kc->buf = malloc(KC_DECISION_MAX);
+    kc->value = malloc(KC_DECISION_MAX);
 
-    if (kc->buf == NULL || !kc_reserve_init(kc)) {
+    if (kc->buf == NULL || kc->value == NULL || !kc_reserve_init(kc)) {
         kc_done(kc);
         return false;
     }
@@ -74,7 +73,9 @@ kc_done(kc_t *kc)
 
     kc_reserve_done(kc);
     free(kc->buf);
+    free(kc->value);
     kc->buf = NULL;
+    kc->value = NULL;
     kc->state = NULL;
 }
 
@@ -101,6 +102,7 @@ kc_state_free(kc_t *kc)
     kc_state_t  *st = kc->state;
 
     if (st) {
+        kc_groups_free(kc);
         kc_topics_free(kc);
         kc_free(kc, st, sizeof(kc_state_t));
         kc->state = NULL;

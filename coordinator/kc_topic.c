@@ -295,9 +295,11 @@ kc_topic_apply(kc_t *kc, const kf_topic_record_t *r, int64_t end)
 
 
 static void
-kc_topic_drop(kc_t *kc, kc_topic_obj_t *t)
+kc_topic_drop(kc_t *kc, kc_topic_obj_t *t, int64_t end)
 {
     kc_state_t  *st = kc->state;
+
+    kc_offsets_topic_gone(kc, t, end);
 
     kc_map_remove(&st->topics, &t->by_name);
     kc_map_remove(&st->topics_by_id, &t->by_id);
@@ -316,7 +318,7 @@ kc_topics_free(kc_t *kc)
     kc_topic_obj_t  *t;
 
     while ((t = kc_map_next(&kc->state->topics, kf_null_str))) {
-        kc_topic_drop(kc, t);
+        kc_topic_drop(kc, t, 0);
     }
 
     kc_configs_drop(kc, &kc->state->broker_configs);
@@ -349,7 +351,7 @@ kc_topic_delete_apply(kc_t *kc, const kf_delete_topic_record_t *r, int64_t end)
         }
     }
 
-    kc_topic_drop(kc, t);
+    kc_topic_drop(kc, t, end);
     kc_topics_touch(kc, end);
 
     return KC_OK;

@@ -17,6 +17,12 @@ kf_journal_type(int16_t number)
         { 7, 0, "BrokerRecord" },
         { 8, 0, "SnapshotStartRecord" },
         { 9, 0, "SnapshotEndRecord" },
+        { 10, 0, "GroupRecord" },
+        { 11, 0, "GroupAssignmentRecord" },
+        { 12, 0, "GroupMemberRecord" },
+        { 13, 0, "DeleteGroupRecord" },
+        { 14, 0, "OffsetsRecord" },
+        { 15, 0, "OffsetsDeleteRecord" },
     };
 
     size_t  i;
@@ -543,4 +549,670 @@ kf_encode_snapshot_end_record(kf_writer_t *w, int16_t version,
     const kf_snapshot_end_record_t *m)
 {
     encode_snapshot_end_record(w, version, m);
+}
+
+
+static void
+decode_group_record_protocols(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_group_record_protocols_t *m)
+{
+    (void) version;
+    (void) a;
+
+    m->name = kf_read_str(r, true, false);
+    m->metadata = kf_read_bytes(r, true, false);
+
+    kf_skip_tags(r);
+}
+
+
+static void
+decode_group_record_members(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_group_record_members_t *m)
+{
+    int32_t  i;
+
+    m->member_id = kf_read_str(r, true, false);
+    m->instance_id = kf_read_str(r, true, true);
+    m->client_id = kf_read_str(r, true, false);
+    m->client_host = kf_read_str(r, true, false);
+    m->session_timeout_ms = kf_read_i32(r);
+    m->rebalance_timeout_ms = kf_read_i32(r);
+
+    m->protocols_n = kf_read_count(r, true, false, 3);
+    m->protocols = kf_take_array(r, a, &m->protocols_n, sizeof(*m->protocols));
+
+    for (i = 0; i < m->protocols_n && r->rc == KF_OK; i++) {
+        decode_group_record_protocols(r, version, a, &m->protocols[i]);
+    }
+
+    m->assignment = kf_read_bytes(r, true, true);
+
+    kf_skip_tags(r);
+}
+
+
+static void
+decode_group_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_group_record_t *m)
+{
+    int32_t  i;
+
+    m->group_id = kf_read_str(r, true, false);
+    m->type = kf_read_i8(r);
+    m->generation = kf_read_i32(r);
+    m->protocol_type = kf_read_str(r, true, true);
+    m->protocol_name = kf_read_str(r, true, true);
+    m->state_timestamp = kf_read_i64(r);
+    m->leader = kf_read_i32(r);
+    m->stable = kf_read_bool(r);
+
+    m->members_n = kf_read_count(r, true, false, 15);
+    m->members = kf_take_array(r, a, &m->members_n, sizeof(*m->members));
+
+    for (i = 0; i < m->members_n && r->rc == KF_OK; i++) {
+        decode_group_record_members(r, version, a, &m->members[i]);
+    }
+
+    kf_skip_tags(r);
+}
+
+
+static void
+encode_group_record_protocols(kf_writer_t *w, int16_t version,
+    const kf_group_record_protocols_t *m)
+{
+    (void) version;
+
+    kf_write_str(w, m->name, true, false);
+    kf_write_bytes(w, m->metadata, true, false);
+
+    kf_write_uvarint(w, 0);
+}
+
+
+static void
+encode_group_record_members(kf_writer_t *w, int16_t version,
+    const kf_group_record_members_t *m)
+{
+    int32_t  i;
+
+    kf_write_str(w, m->member_id, true, false);
+    kf_write_str(w, m->instance_id, true, true);
+    kf_write_str(w, m->client_id, true, false);
+    kf_write_str(w, m->client_host, true, false);
+    kf_write_i32(w, m->session_timeout_ms);
+    kf_write_i32(w, m->rebalance_timeout_ms);
+
+    kf_write_count(w, m->protocols_n, true, false);
+
+    for (i = 0; i < m->protocols_n; i++) {
+        encode_group_record_protocols(w, version, &m->protocols[i]);
+    }
+
+    kf_write_bytes(w, m->assignment, true, true);
+
+    kf_write_uvarint(w, 0);
+}
+
+
+static void
+encode_group_record(kf_writer_t *w, int16_t version,
+    const kf_group_record_t *m)
+{
+    int32_t  i;
+
+    kf_write_str(w, m->group_id, true, false);
+    kf_write_i8(w, m->type);
+    kf_write_i32(w, m->generation);
+    kf_write_str(w, m->protocol_type, true, true);
+    kf_write_str(w, m->protocol_name, true, true);
+    kf_write_i64(w, m->state_timestamp);
+    kf_write_i32(w, m->leader);
+    kf_write_bool(w, m->stable);
+
+    kf_write_count(w, m->members_n, true, false);
+
+    for (i = 0; i < m->members_n; i++) {
+        encode_group_record_members(w, version, &m->members[i]);
+    }
+
+    kf_write_uvarint(w, 0);
+}
+
+
+kf_rc_t
+kf_decode_group_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_group_record_t *m)
+{
+    if (version < 0 || version > 0) {
+        return KF_UNSUPPORTED;
+    }
+
+    decode_group_record(r, version, a, m);
+
+    return kf_finish(r);
+}
+
+
+void
+kf_encode_group_record(kf_writer_t *w, int16_t version,
+    const kf_group_record_t *m)
+{
+    encode_group_record(w, version, m);
+}
+
+
+static void
+decode_group_assignment_record_assignments(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_group_assignment_record_assignments_t *m)
+{
+    (void) version;
+    (void) a;
+
+    m->member = kf_read_i32(r);
+    m->assignment = kf_read_bytes(r, true, false);
+
+    kf_skip_tags(r);
+}
+
+
+static void
+decode_group_assignment_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_group_assignment_record_t *m)
+{
+    int32_t  i;
+
+    m->group_id = kf_read_str(r, true, false);
+    m->generation = kf_read_i32(r);
+    m->state_timestamp = kf_read_i64(r);
+
+    m->assignments_n = kf_read_count(r, true, false, 6);
+    m->assignments = kf_take_array(r, a, &m->assignments_n,
+        sizeof(*m->assignments));
+
+    for (i = 0; i < m->assignments_n && r->rc == KF_OK; i++) {
+        decode_group_assignment_record_assignments(r, version, a,
+            &m->assignments[i]);
+    }
+
+    kf_skip_tags(r);
+}
+
+
+static void
+encode_group_assignment_record_assignments(kf_writer_t *w, int16_t version,
+    const kf_group_assignment_record_assignments_t *m)
+{
+    (void) version;
+
+    kf_write_i32(w, m->member);
+    kf_write_bytes(w, m->assignment, true, false);
+
+    kf_write_uvarint(w, 0);
+}
+
+
+static void
+encode_group_assignment_record(kf_writer_t *w, int16_t version,
+    const kf_group_assignment_record_t *m)
+{
+    int32_t  i;
+
+    kf_write_str(w, m->group_id, true, false);
+    kf_write_i32(w, m->generation);
+    kf_write_i64(w, m->state_timestamp);
+
+    kf_write_count(w, m->assignments_n, true, false);
+
+    for (i = 0; i < m->assignments_n; i++) {
+        encode_group_assignment_record_assignments(w, version,
+            &m->assignments[i]);
+    }
+
+    kf_write_uvarint(w, 0);
+}
+
+
+kf_rc_t
+kf_decode_group_assignment_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_group_assignment_record_t *m)
+{
+    if (version < 0 || version > 0) {
+        return KF_UNSUPPORTED;
+    }
+
+    decode_group_assignment_record(r, version, a, m);
+
+    return kf_finish(r);
+}
+
+
+void
+kf_encode_group_assignment_record(kf_writer_t *w, int16_t version,
+    const kf_group_assignment_record_t *m)
+{
+    encode_group_assignment_record(w, version, m);
+}
+
+
+static void
+decode_group_member_record_protocols(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_group_member_record_protocols_t *m)
+{
+    (void) version;
+    (void) a;
+
+    m->name = kf_read_str(r, true, false);
+    m->metadata = kf_read_bytes(r, true, false);
+
+    kf_skip_tags(r);
+}
+
+
+static void
+decode_group_member_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_group_member_record_t *m)
+{
+    int32_t  i;
+
+    m->group_id = kf_read_str(r, true, false);
+    m->old_member_id = kf_read_str(r, true, false);
+    m->instance_id = kf_read_str(r, true, false);
+    m->member_id = kf_read_str(r, true, false);
+    m->client_id = kf_read_str(r, true, false);
+    m->client_host = kf_read_str(r, true, false);
+    m->session_timeout_ms = kf_read_i32(r);
+    m->rebalance_timeout_ms = kf_read_i32(r);
+
+    m->protocols_n = kf_read_count(r, true, false, 3);
+    m->protocols = kf_take_array(r, a, &m->protocols_n, sizeof(*m->protocols));
+
+    for (i = 0; i < m->protocols_n && r->rc == KF_OK; i++) {
+        decode_group_member_record_protocols(r, version, a, &m->protocols[i]);
+    }
+
+    kf_skip_tags(r);
+}
+
+
+static void
+encode_group_member_record_protocols(kf_writer_t *w, int16_t version,
+    const kf_group_member_record_protocols_t *m)
+{
+    (void) version;
+
+    kf_write_str(w, m->name, true, false);
+    kf_write_bytes(w, m->metadata, true, false);
+
+    kf_write_uvarint(w, 0);
+}
+
+
+static void
+encode_group_member_record(kf_writer_t *w, int16_t version,
+    const kf_group_member_record_t *m)
+{
+    int32_t  i;
+
+    kf_write_str(w, m->group_id, true, false);
+    kf_write_str(w, m->old_member_id, true, false);
+    kf_write_str(w, m->instance_id, true, false);
+    kf_write_str(w, m->member_id, true, false);
+    kf_write_str(w, m->client_id, true, false);
+    kf_write_str(w, m->client_host, true, false);
+    kf_write_i32(w, m->session_timeout_ms);
+    kf_write_i32(w, m->rebalance_timeout_ms);
+
+    kf_write_count(w, m->protocols_n, true, false);
+
+    for (i = 0; i < m->protocols_n; i++) {
+        encode_group_member_record_protocols(w, version, &m->protocols[i]);
+    }
+
+    kf_write_uvarint(w, 0);
+}
+
+
+kf_rc_t
+kf_decode_group_member_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_group_member_record_t *m)
+{
+    if (version < 0 || version > 0) {
+        return KF_UNSUPPORTED;
+    }
+
+    decode_group_member_record(r, version, a, m);
+
+    return kf_finish(r);
+}
+
+
+void
+kf_encode_group_member_record(kf_writer_t *w, int16_t version,
+    const kf_group_member_record_t *m)
+{
+    encode_group_member_record(w, version, m);
+}
+
+
+static void
+decode_delete_group_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_delete_group_record_t *m)
+{
+    (void) version;
+    (void) a;
+
+    m->group_id = kf_read_str(r, true, false);
+
+    kf_skip_tags(r);
+}
+
+
+static void
+encode_delete_group_record(kf_writer_t *w, int16_t version,
+    const kf_delete_group_record_t *m)
+{
+    (void) version;
+
+    kf_write_str(w, m->group_id, true, false);
+
+    kf_write_uvarint(w, 0);
+}
+
+
+kf_rc_t
+kf_decode_delete_group_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_delete_group_record_t *m)
+{
+    if (version < 0 || version > 0) {
+        return KF_UNSUPPORTED;
+    }
+
+    decode_delete_group_record(r, version, a, m);
+
+    return kf_finish(r);
+}
+
+
+void
+kf_encode_delete_group_record(kf_writer_t *w, int16_t version,
+    const kf_delete_group_record_t *m)
+{
+    encode_delete_group_record(w, version, m);
+}
+
+
+void
+kf_init_offsets_record_partitions(kf_offsets_record_partitions_t *m)
+{
+    memset(m, 0, sizeof(kf_offsets_record_partitions_t));
+
+    m->expire_timestamp = -1;
+}
+
+
+static void
+decode_offsets_record_partitions(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offsets_record_partitions_t *m)
+{
+    uint32_t     tags;
+    kf_reader_t  field;
+
+    (void) version;
+    (void) a;
+
+    m->index = kf_read_i32(r);
+    m->offset = kf_read_i64(r);
+    m->leader_epoch = kf_read_i32(r);
+    m->commit_timestamp = kf_read_i64(r);
+    m->metadata = kf_read_str(r, true, false);
+
+    m->expire_timestamp = -1;
+
+    for (tags = kf_read_uvarint(r); tags && r->rc == KF_OK; tags--) {
+        switch (kf_open_tag(r, &field)) {
+
+        case 0:
+            m->expire_timestamp = kf_read_i64(&field);
+            kf_close_tag(r, &field);
+            break;
+
+        default:
+            break;
+        }
+    }
+}
+
+
+static void
+decode_offsets_record_topics(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_offsets_record_topics_t *m)
+{
+    int32_t  i;
+
+    m->topic_id = kf_read_uuid(r);
+
+    m->partitions_n = kf_read_count(r, true, false, 26);
+    m->partitions = kf_take_array(r, a, &m->partitions_n,
+        sizeof(*m->partitions));
+
+    for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
+        decode_offsets_record_partitions(r, version, a, &m->partitions[i]);
+    }
+
+    kf_skip_tags(r);
+}
+
+
+static void
+decode_offsets_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_offsets_record_t *m)
+{
+    int32_t  i;
+
+    m->group_id = kf_read_str(r, true, false);
+
+    m->topics_n = kf_read_count(r, true, false, 18);
+    m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
+
+    for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
+        decode_offsets_record_topics(r, version, a, &m->topics[i]);
+    }
+
+    kf_skip_tags(r);
+}
+
+
+static void
+put_offsets_record_partitions_expire_timestamp(kf_writer_t *w,
+    int16_t version, const kf_offsets_record_partitions_t *m)
+{
+    (void) version;
+
+    kf_write_i64(w, m->expire_timestamp);
+}
+
+
+static void
+encode_offsets_record_partitions(kf_writer_t *w, int16_t version,
+    const kf_offsets_record_partitions_t *m)
+{
+    bool         tag0;
+    kf_writer_t  size;
+
+    kf_write_i32(w, m->index);
+    kf_write_i64(w, m->offset);
+    kf_write_i32(w, m->leader_epoch);
+    kf_write_i64(w, m->commit_timestamp);
+    kf_write_str(w, m->metadata, true, false);
+
+    tag0 = m->expire_timestamp != -1;
+    kf_write_uvarint(w, tag0);
+
+    if (tag0) {
+        kf_writer_count(&size);
+        put_offsets_record_partitions_expire_timestamp(&size, version, m);
+        kf_write_tag(w, 0, size.size);
+        put_offsets_record_partitions_expire_timestamp(w, version, m);
+    }
+}
+
+
+static void
+encode_offsets_record_topics(kf_writer_t *w, int16_t version,
+    const kf_offsets_record_topics_t *m)
+{
+    int32_t  i;
+
+    kf_write_uuid(w, m->topic_id);
+
+    kf_write_count(w, m->partitions_n, true, false);
+
+    for (i = 0; i < m->partitions_n; i++) {
+        encode_offsets_record_partitions(w, version, &m->partitions[i]);
+    }
+
+    kf_write_uvarint(w, 0);
+}
+
+
+static void
+encode_offsets_record(kf_writer_t *w, int16_t version,
+    const kf_offsets_record_t *m)
+{
+    int32_t  i;
+
+    kf_write_str(w, m->group_id, true, false);
+
+    kf_write_count(w, m->topics_n, true, false);
+
+    for (i = 0; i < m->topics_n; i++) {
+        encode_offsets_record_topics(w, version, &m->topics[i]);
+    }
+
+    kf_write_uvarint(w, 0);
+}
+
+
+kf_rc_t
+kf_decode_offsets_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_offsets_record_t *m)
+{
+    if (version < 0 || version > 0) {
+        return KF_UNSUPPORTED;
+    }
+
+    decode_offsets_record(r, version, a, m);
+
+    return kf_finish(r);
+}
+
+
+void
+kf_encode_offsets_record(kf_writer_t *w, int16_t version,
+    const kf_offsets_record_t *m)
+{
+    encode_offsets_record(w, version, m);
+}
+
+
+static void
+decode_offsets_delete_record_topics(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offsets_delete_record_topics_t *m)
+{
+    int32_t  i;
+
+    (void) version;
+
+    m->topic_id = kf_read_uuid(r);
+
+    m->partitions_n = kf_read_count(r, true, false, 4);
+    m->partitions = kf_take_array(r, a, &m->partitions_n,
+        sizeof(*m->partitions));
+
+    for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
+        m->partitions[i] = kf_read_i32(r);
+    }
+
+    kf_skip_tags(r);
+}
+
+
+static void
+decode_offsets_delete_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_offsets_delete_record_t *m)
+{
+    int32_t  i;
+
+    m->group_id = kf_read_str(r, true, false);
+
+    m->topics_n = kf_read_count(r, true, false, 18);
+    m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
+
+    for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
+        decode_offsets_delete_record_topics(r, version, a, &m->topics[i]);
+    }
+
+    kf_skip_tags(r);
+}
+
+
+static void
+encode_offsets_delete_record_topics(kf_writer_t *w, int16_t version,
+    const kf_offsets_delete_record_topics_t *m)
+{
+    int32_t  i;
+
+    (void) version;
+
+    kf_write_uuid(w, m->topic_id);
+
+    kf_write_count(w, m->partitions_n, true, false);
+
+    for (i = 0; i < m->partitions_n; i++) {
+        kf_write_i32(w, m->partitions[i]);
+    }
+
+    kf_write_uvarint(w, 0);
+}
+
+
+static void
+encode_offsets_delete_record(kf_writer_t *w, int16_t version,
+    const kf_offsets_delete_record_t *m)
+{
+    int32_t  i;
+
+    kf_write_str(w, m->group_id, true, false);
+
+    kf_write_count(w, m->topics_n, true, false);
+
+    for (i = 0; i < m->topics_n; i++) {
+        encode_offsets_delete_record_topics(w, version, &m->topics[i]);
+    }
+
+    kf_write_uvarint(w, 0);
+}
+
+
+kf_rc_t
+kf_decode_offsets_delete_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offsets_delete_record_t *m)
+{
+    if (version < 0 || version > 0) {
+        return KF_UNSUPPORTED;
+    }
+
+    decode_offsets_delete_record(r, version, a, m);
+
+    return kf_finish(r);
+}
+
+
+void
+kf_encode_offsets_delete_record(kf_writer_t *w, int16_t version,
+    const kf_offsets_delete_record_t *m)
+{
+    encode_offsets_delete_record(w, version, m);
 }

@@ -21,7 +21,13 @@ typedef enum {
     KF_LEADER_EPOCH_RECORD = 6,
     KF_BROKER_RECORD = 7,
     KF_SNAPSHOT_START_RECORD = 8,
-    KF_SNAPSHOT_END_RECORD = 9
+    KF_SNAPSHOT_END_RECORD = 9,
+    KF_GROUP_RECORD = 10,
+    KF_GROUP_ASSIGNMENT_RECORD = 11,
+    KF_GROUP_MEMBER_RECORD = 12,
+    KF_DELETE_GROUP_RECORD = 13,
+    KF_OFFSETS_RECORD = 14,
+    KF_OFFSETS_DELETE_RECORD = 15
 } kf_journal_number_t;
 
 
@@ -115,6 +121,131 @@ typedef struct {
 } kf_snapshot_end_record_t;
 
 
+typedef struct {
+    kf_str_t    name;
+    kf_bytes_t  metadata;
+} kf_group_record_protocols_t;
+
+
+typedef struct {
+    kf_str_t                      member_id;
+    kf_str_t                      instance_id;
+    kf_str_t                      client_id;
+    kf_str_t                      client_host;
+    int32_t                       session_timeout_ms;
+    int32_t                       rebalance_timeout_ms;
+    kf_group_record_protocols_t  *protocols;
+    int32_t                       protocols_n;
+    kf_bytes_t                    assignment;
+} kf_group_record_members_t;
+
+
+/*
+ * A group's generation: its members in order of joining, the leader among them.
+ * Written when a round of joining ends (Stable false), and when the last member
+ * is gone (no members).  Protocols and metadata are the members' own bytes.
+ */
+typedef struct {
+    kf_str_t                    group_id;
+    int8_t                      type;
+    int32_t                     generation;
+    kf_str_t                    protocol_type;
+    kf_str_t                    protocol_name;
+    int64_t                     state_timestamp;
+    int32_t                     leader;
+    bool                        stable;
+    kf_group_record_members_t  *members;
+    int32_t                     members_n;
+} kf_group_record_t;
+
+
+typedef struct {
+    int32_t     member;
+    kf_bytes_t  assignment;
+} kf_group_assignment_record_assignments_t;
+
+
+/* The leader's assignments; members that are not named have an empty one. */
+typedef struct {
+    kf_str_t                                   group_id;
+    int32_t                                    generation;
+    int64_t                                    state_timestamp;
+    kf_group_assignment_record_assignments_t  *assignments;
+    int32_t                                    assignments_n;
+} kf_group_assignment_record_t;
+
+
+typedef struct {
+    kf_str_t    name;
+    kf_bytes_t  metadata;
+} kf_group_member_record_protocols_t;
+
+
+/* A static member came back under a new id, without a new generation. */
+typedef struct {
+    kf_str_t                             group_id;
+    kf_str_t                             old_member_id;
+    kf_str_t                             instance_id;
+    kf_str_t                             member_id;
+    kf_str_t                             client_id;
+    kf_str_t                             client_host;
+    int32_t                              session_timeout_ms;
+    int32_t                              rebalance_timeout_ms;
+    kf_group_member_record_protocols_t  *protocols;
+    int32_t                              protocols_n;
+} kf_group_member_record_t;
+
+
+/* The group and its offsets are gone. */
+typedef struct {
+    kf_str_t  group_id;
+} kf_delete_group_record_t;
+
+
+typedef struct {
+    int32_t   index;
+    int64_t   offset;
+    int32_t   leader_epoch;
+    int64_t   commit_timestamp;
+    kf_str_t  metadata;
+    int64_t   expire_timestamp;
+} kf_offsets_record_partitions_t;
+
+
+typedef struct {
+    kf_uuid_t                        topic_id;
+    kf_offsets_record_partitions_t  *partitions;
+    int32_t                          partitions_n;
+} kf_offsets_record_topics_t;
+
+
+/*
+ * Committed offsets.  Topics by id, partitions by number, each once, ascending.
+ */
+typedef struct {
+    kf_str_t                     group_id;
+    kf_offsets_record_topics_t  *topics;
+    int32_t                      topics_n;
+} kf_offsets_record_t;
+
+
+typedef struct {
+    kf_uuid_t  topic_id;
+    int32_t   *partitions;
+    int32_t    partitions_n;
+} kf_offsets_delete_record_topics_t;
+
+
+/*
+ * Offsets that were deleted or have expired; those that are not there are skipped.
+ */
+typedef struct {
+    kf_str_t                            group_id;
+    kf_offsets_delete_record_topics_t  *topics;
+    int32_t                             topics_n;
+} kf_offsets_delete_record_t;
+
+
 kf_rc_t kf_decode_topic_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_topic_record_t *m);
 void kf_encode_topic_record(kf_writer_t *w, int16_t version,
@@ -159,6 +290,37 @@ kf_rc_t kf_decode_snapshot_end_record(kf_reader_t *r, int16_t version,
     kf_arena_t *a, kf_snapshot_end_record_t *m);
 void kf_encode_snapshot_end_record(kf_writer_t *w, int16_t version,
     const kf_snapshot_end_record_t *m);
+
+kf_rc_t kf_decode_group_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_group_record_t *m);
+void kf_encode_group_record(kf_writer_t *w, int16_t version,
+    const kf_group_record_t *m);
+
+kf_rc_t kf_decode_group_assignment_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_group_assignment_record_t *m);
+void kf_encode_group_assignment_record(kf_writer_t *w, int16_t version,
+    const kf_group_assignment_record_t *m);
+
+kf_rc_t kf_decode_group_member_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_group_member_record_t *m);
+void kf_encode_group_member_record(kf_writer_t *w, int16_t version,
+    const kf_group_member_record_t *m);
+
+kf_rc_t kf_decode_delete_group_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_delete_group_record_t *m);
+void kf_encode_delete_group_record(kf_writer_t *w, int16_t version,
+    const kf_delete_group_record_t *m);
+
+void kf_init_offsets_record_partitions(kf_offsets_record_partitions_t *m);
+kf_rc_t kf_decode_offsets_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offsets_record_t *m);
+void kf_encode_offsets_record(kf_writer_t *w, int16_t version,
+    const kf_offsets_record_t *m);
+
+kf_rc_t kf_decode_offsets_delete_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_offsets_delete_record_t *m);
+void kf_encode_offsets_delete_record(kf_writer_t *w, int16_t version,
+    const kf_offsets_delete_record_t *m);
 
 
 #pragma GCC visibility pop

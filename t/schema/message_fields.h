@@ -2629,6 +2629,226 @@ static const kf_field_t  fields_snapshot_end_record[] = {
 KF_MESSAGE(snapshot_end_record)
 
 
+static const kf_field_t  fields_group_record_protocols[] = {
+    { "name", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_record_protocols_t, name), 0, sizeof(kf_str_t), NULL,
+        0, 0, false },
+    { "metadata", KF_T_BYTES, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_record_protocols_t, metadata), 0, sizeof(kf_bytes_t),
+        NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_group_record_members[] = {
+    { "member_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_record_members_t, member_id), 0, sizeof(kf_str_t),
+        NULL, 0, 0, false },
+    { "instance_id", KF_T_STRING, false, 0, 0, 0, 0, -1,
+        offsetof(kf_group_record_members_t, instance_id), 0, sizeof(kf_str_t),
+        NULL, 0, 0, false },
+    { "client_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_record_members_t, client_id), 0, sizeof(kf_str_t),
+        NULL, 0, 0, false },
+    { "client_host", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_record_members_t, client_host), 0, sizeof(kf_str_t),
+        NULL, 0, 0, false },
+    { "session_timeout_ms", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_record_members_t, session_timeout_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "rebalance_timeout_ms", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_record_members_t, rebalance_timeout_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "protocols", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_group_record_members_t, protocols),
+        offsetof(kf_group_record_members_t, protocols_n),
+        sizeof(kf_group_record_protocols_t), fields_group_record_protocols, 2,
+        0, false },
+    { "assignment", KF_T_BYTES, false, 0, 0, 0, 0, -1,
+        offsetof(kf_group_record_members_t, assignment), 0, sizeof(kf_bytes_t),
+        NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_group_record[] = {
+    { "group_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_record_t, group_id), 0, sizeof(kf_str_t), NULL, 0, 0,
+        false },
+    { "type", KF_T_INT8, false, 0, 0, 1, 0, -1, offsetof(kf_group_record_t,
+        type), 0, sizeof(int8_t), NULL, 0, 0, false },
+    { "generation", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_record_t, generation), 0, sizeof(int32_t), NULL, 0,
+        0, false },
+    { "protocol_type", KF_T_STRING, false, 0, 0, 0, 0, -1,
+        offsetof(kf_group_record_t, protocol_type), 0, sizeof(kf_str_t), NULL,
+        0, 0, false },
+    { "protocol_name", KF_T_STRING, false, 0, 0, 0, 0, -1,
+        offsetof(kf_group_record_t, protocol_name), 0, sizeof(kf_str_t), NULL,
+        0, 0, false },
+    { "state_timestamp", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_record_t, state_timestamp), 0, sizeof(int64_t), NULL,
+        0, 0, false },
+    { "leader", KF_T_INT32, false, 0, 0, 1, 0, -1, offsetof(kf_group_record_t,
+        leader), 0, sizeof(int32_t), NULL, 0, 0, false },
+    { "stable", KF_T_BOOL, false, 0, 0, 1, 0, -1, offsetof(kf_group_record_t,
+        stable), 0, sizeof(bool), NULL, 0, false, false },
+    { "members", KF_T_STRUCT, true, 0, 0, 1, 0, -1, offsetof(kf_group_record_t,
+        members), offsetof(kf_group_record_t, members_n),
+        sizeof(kf_group_record_members_t), fields_group_record_members, 8, 0,
+        false },
+};
+
+KF_MESSAGE(group_record)
+
+
+static const kf_field_t  fields_group_assignment_record_assignments[] = {
+    { "member", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_assignment_record_assignments_t, member), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "assignment", KF_T_BYTES, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_assignment_record_assignments_t, assignment), 0,
+        sizeof(kf_bytes_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_group_assignment_record[] = {
+    { "group_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_assignment_record_t, group_id), 0, sizeof(kf_str_t),
+        NULL, 0, 0, false },
+    { "generation", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_assignment_record_t, generation), 0, sizeof(int32_t),
+        NULL, 0, 0, false },
+    { "state_timestamp", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_assignment_record_t, state_timestamp), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "assignments", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_group_assignment_record_t, assignments),
+        offsetof(kf_group_assignment_record_t, assignments_n),
+        sizeof(kf_group_assignment_record_assignments_t),
+        fields_group_assignment_record_assignments, 2, 0, false },
+};
+
+KF_MESSAGE(group_assignment_record)
+
+
+static const kf_field_t  fields_group_member_record_protocols[] = {
+    { "name", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_member_record_protocols_t, name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "metadata", KF_T_BYTES, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_member_record_protocols_t, metadata), 0,
+        sizeof(kf_bytes_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_group_member_record[] = {
+    { "group_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_member_record_t, group_id), 0, sizeof(kf_str_t),
+        NULL, 0, 0, false },
+    { "old_member_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_member_record_t, old_member_id), 0, sizeof(kf_str_t),
+        NULL, 0, 0, false },
+    { "instance_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_member_record_t, instance_id), 0, sizeof(kf_str_t),
+        NULL, 0, 0, false },
+    { "member_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_member_record_t, member_id), 0, sizeof(kf_str_t),
+        NULL, 0, 0, false },
+    { "client_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_member_record_t, client_id), 0, sizeof(kf_str_t),
+        NULL, 0, 0, false },
+    { "client_host", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_member_record_t, client_host), 0, sizeof(kf_str_t),
+        NULL, 0, 0, false },
+    { "session_timeout_ms", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_member_record_t, session_timeout_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "rebalance_timeout_ms", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_group_member_record_t, rebalance_timeout_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "protocols", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_group_member_record_t, protocols),
+        offsetof(kf_group_member_record_t, protocols_n),
+        sizeof(kf_group_member_record_protocols_t),
+        fields_group_member_record_protocols, 2, 0, false },
+};
+
+KF_MESSAGE(group_member_record)
+
+
+static const kf_field_t  fields_delete_group_record[] = {
+    { "group_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_delete_group_record_t, group_id), 0, sizeof(kf_str_t),
+        NULL, 0, 0, false },
+};
+
+KF_MESSAGE(delete_group_record)
+
+
+static const kf_field_t  fields_offsets_record_partitions[] = {
+    { "index", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_offsets_record_partitions_t, index), 0, sizeof(int32_t),
+        NULL, 0, 0, false },
+    { "offset", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_offsets_record_partitions_t, offset), 0, sizeof(int64_t),
+        NULL, 0, 0, false },
+    { "leader_epoch", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_offsets_record_partitions_t, leader_epoch), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "commit_timestamp", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_offsets_record_partitions_t, commit_timestamp), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "metadata", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_offsets_record_partitions_t, metadata), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "expire_timestamp", KF_T_INT64, false, 0, 0, 1, 0, 0,
+        offsetof(kf_offsets_record_partitions_t, expire_timestamp), 0,
+        sizeof(int64_t), NULL, 0, -1, false },
+};
+
+static const kf_field_t  fields_offsets_record_topics[] = {
+    { "topic_id", KF_T_UUID, false, 0, 0, 1, 0, -1,
+        offsetof(kf_offsets_record_topics_t, topic_id), 0, sizeof(kf_uuid_t),
+        NULL, 0, 0, false },
+    { "partitions", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_offsets_record_topics_t, partitions),
+        offsetof(kf_offsets_record_topics_t, partitions_n),
+        sizeof(kf_offsets_record_partitions_t),
+        fields_offsets_record_partitions, 6, 0, false },
+};
+
+static const kf_field_t  fields_offsets_record[] = {
+    { "group_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_offsets_record_t, group_id), 0, sizeof(kf_str_t), NULL, 0,
+        0, false },
+    { "topics", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_offsets_record_t, topics), offsetof(kf_offsets_record_t,
+        topics_n), sizeof(kf_offsets_record_topics_t),
+        fields_offsets_record_topics, 2, 0, false },
+};
+
+KF_MESSAGE(offsets_record)
+
+
+static const kf_field_t  fields_offsets_delete_record_topics[] = {
+    { "topic_id", KF_T_UUID, false, 0, 0, 1, 0, -1,
+        offsetof(kf_offsets_delete_record_topics_t, topic_id), 0,
+        sizeof(kf_uuid_t), NULL, 0, 0, false },
+    { "partitions", KF_T_INT32, true, 0, 0, 1, 0, -1,
+        offsetof(kf_offsets_delete_record_topics_t, partitions),
+        offsetof(kf_offsets_delete_record_topics_t, partitions_n),
+        sizeof(int32_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_offsets_delete_record[] = {
+    { "group_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_offsets_delete_record_t, group_id), 0, sizeof(kf_str_t),
+        NULL, 0, 0, false },
+    { "topics", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_offsets_delete_record_t, topics),
+        offsetof(kf_offsets_delete_record_t, topics_n),
+        sizeof(kf_offsets_delete_record_topics_t),
+        fields_offsets_delete_record_topics, 2, 0, false },
+};
+
+KF_MESSAGE(offsets_delete_record)
+
+
 static const kf_message_t  kf_messages[] = {
     { "Produce", KF_M_REQUEST, 0, 3, 13, 9, sizeof(kf_produce_request_t),
         fields_produce_request, 4, m_decode_produce_request,
@@ -2895,6 +3115,25 @@ static const kf_message_t  kf_messages[] = {
     { "SnapshotEndRecord", KF_M_RECORD, 9, 0, 0, 0,
         sizeof(kf_snapshot_end_record_t), fields_snapshot_end_record, 2,
         m_decode_snapshot_end_record, m_encode_snapshot_end_record, NULL },
+    { "GroupRecord", KF_M_RECORD, 10, 0, 0, 0, sizeof(kf_group_record_t),
+        fields_group_record, 9, m_decode_group_record, m_encode_group_record,
+        NULL },
+    { "GroupAssignmentRecord", KF_M_RECORD, 11, 0, 0, 0,
+        sizeof(kf_group_assignment_record_t), fields_group_assignment_record,
+        4, m_decode_group_assignment_record, m_encode_group_assignment_record,
+        NULL },
+    { "GroupMemberRecord", KF_M_RECORD, 12, 0, 0, 0,
+        sizeof(kf_group_member_record_t), fields_group_member_record, 9,
+        m_decode_group_member_record, m_encode_group_member_record, NULL },
+    { "DeleteGroupRecord", KF_M_RECORD, 13, 0, 0, 0,
+        sizeof(kf_delete_group_record_t), fields_delete_group_record, 1,
+        m_decode_delete_group_record, m_encode_delete_group_record, NULL },
+    { "OffsetsRecord", KF_M_RECORD, 14, 0, 0, 0, sizeof(kf_offsets_record_t),
+        fields_offsets_record, 2, m_decode_offsets_record,
+        m_encode_offsets_record, NULL },
+    { "OffsetsDeleteRecord", KF_M_RECORD, 15, 0, 0, 0,
+        sizeof(kf_offsets_delete_record_t), fields_offsets_delete_record, 2,
+        m_decode_offsets_delete_record, m_encode_offsets_delete_record, NULL },
 };
 
 

@@ -137,7 +137,7 @@ test_newer(void)
 
     world_start(&w);
 
-    refuses(&w, replay_value(&w, "\0\x0a\0\0\0", 5), KC_NEWER, "type 10",
+    refuses(&w, replay_value(&w, "\0\x63\0\0\0", 5), KC_NEWER, "type 99",
             "an unknown record");
     refuses(&w, replay_value(&w, "\0\x05\0\x01\0\0\0\0\0\0\0\0\0", 13),
             KC_NEWER, "ProducerIdsRecord in version 1", "an unknown version");
