@@ -14,6 +14,10 @@
  *   ngx_kafka_topics.c          the worker's own table of topics
  *   ngx_kafka_conn.c            connections: frames in, answers out, in order
  *   ngx_kafka_request.c         a request: decode, dispatch, park, answer
+ *   ngx_kafka_write.c           output: sendmsg, sendfile, cold files, TLS
+ *   ngx_kafka_mem.c             memory of frames, kept for reuse
+ *   ngx_kafka_var.c             variables and the access log
+ *   ngx_kafka_advertise.c       which address clients are told
  *   ngx_kafka_api*.c            one file per API family
  *
  * The path of a request: read → frame → decode → authorize → dispatch → decide
@@ -372,7 +376,7 @@ struct ngx_kafka_request_s {
     size_t                 out_size;
     unsigned               ready:1;
     unsigned               silent:1;            /* acks=0: no answer at all */
-    unsigned               exclusive:1;         /* later requests wait for it */
+    unsigned               exclusive:1;         /* all later ones wait for it */
     unsigned               dead:1;              /* connection gone: drop */
 };
 
