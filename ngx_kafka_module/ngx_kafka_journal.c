@@ -20,7 +20,7 @@
 #define NGX_KAFKA_STATE      ".state"
 #define NGX_KAFKA_STATE_LEN  (20 + sizeof(NGX_KAFKA_STATE) - 1)
 
-#define NGX_KAFKA_READ       (1024 * 1024)      /* a decision is smaller */
+#define NGX_KAFKA_READ       KC_DECISION_MAX    /* pages as they are used */
 
 
 /* Reads the batches of a snapshot file one after the other. */
@@ -48,6 +48,7 @@ typedef struct {
     size_t                   pos;
     size_t                   len;
     ngx_array_t             *deleted;           /* topic ids in the journal */
+    ngx_uint_t               yields;            /* ends when the worker does */
     ngx_kafka_sink_t        *sink;              /* where the result goes */
 } ngx_kafka_feed_t;
 
@@ -302,11 +303,12 @@ ngx_kafka_journal_tail(ngx_kafka_broker_t *b, kl_log_t *log, kc_t *kc,
 /* --- writing snapshots ---------------------------------------------------- */
 
 ngx_int_t
-ngx_kafka_journal_snapshot(ngx_kafka_broker_t *b, kc_t *kc, int64_t offset)
+ngx_kafka_journal_snapshot(ngx_kafka_broker_t *b, kl_log_t *log, kc_t *kc,
+    int64_t offset)
 {
-    kc_rc_t            rc;
-    kc_time_t          now;
-    ngx_kafka_sink_t   sink;
+    kc_rc_t           rc;
+    kc_time_t         now;
+    ngx_kafka_sink_t  sink;
 
     if (ngx_kafka_sink_open(b, &sink) != NGX_OK) {
         return NGX_ERROR;
@@ -322,6 +324,7 @@ ngx_kafka_journal_snapshot(ngx_kafka_broker_t *b, kc_t *kc, int64_t offset)
     }
 
     atomic_store(&b->zone->snapshot, offset);
+    ngx_kafka_states_prune(b, log);
 
     return NGX_OK;
 }
@@ -361,6 +364,7 @@ ngx_kafka_journal_compact(ngx_kafka_broker_t *b)
 
     feed.log = log;
     feed.upto = kl_active_base(log);
+    feed.yields = 1;
 
     if (ngx_kafka_states_list(b, newest, 1) == 0) {
         newest[0] = 0;
@@ -406,7 +410,7 @@ ngx_kafka_journal_compact(ngx_kafka_broker_t *b)
     rc = kc_compact(now, ngx_kafka_feed_next, ngx_kafka_feed_write, &feed,
                     &offset, problem, sizeof(problem));
 
-    if (rc != KC_OK) {
+    if (rc != KC_OK && !ngx_exiting && !ngx_terminate) {
         ngx_log_error(NGX_LOG_CRIT, b->log, 0,
                       "kafka_broker \"%V\": the journal cannot be compacted: "
                       "%s", &b->name, problem);
@@ -465,8 +469,12 @@ ngx_kafka_feed_next(void *ctx, const uint8_t **batch, size_t *len,
 
     if (feed->pos == feed->len) {
 
-        if (feed->offset >= feed->upto || ngx_exiting || ngx_terminate) {
-            return feed->offset >= feed->upto ? 0 : -1;
+        if (feed->offset >= feed->upto) {
+            return 0;
+        }
+
+        if (feed->yields && (ngx_exiting || ngx_terminate)) {
+            return -1;
         }
 
         if (kl_read_batches(feed->log, feed->offset, feed->upto, feed->buf,
@@ -500,6 +508,64 @@ ngx_kafka_feed_next(void *ctx, const uint8_t **batch, size_t *len,
     feed->pos += kb.size;
 
     return 1;
+}
+
+
+ngx_int_t
+ngx_kafka_journal_sweep(ngx_kafka_broker_t *b, kl_log_t *log)
+{
+    int              rc;
+    size_t           len;
+    int64_t          newest[1], end;
+    ngx_int_t        done;
+    ngx_pool_t      *pool;
+    kl_offsets_t     o;
+    const uint8_t   *batch;
+    ngx_kafka_feed_t feed;
+
+    ngx_memzero(&feed, sizeof(ngx_kafka_feed_t));
+    feed.file.fd = -1;
+    feed.log = log;
+
+    kl_snapshot(kl_log_part(log), &o);
+
+    if (ngx_kafka_states_list(b, newest, 1) == 0) {
+        newest[0] = o.log_start;
+    }
+
+    feed.offset = newest[0];
+    feed.upto = o.log_end;
+
+    if (feed.offset >= feed.upto) {
+        return NGX_OK;
+    }
+
+    pool = ngx_create_pool(4096, b->log);
+    if (pool == NULL) {
+        return NGX_ERROR;
+    }
+
+    done = NGX_ERROR;
+
+    feed.deleted = ngx_array_create(pool, 16, sizeof(kf_uuid_t));
+    feed.buf = ngx_alloc(NGX_KAFKA_READ, b->log);
+
+    if (feed.deleted && feed.buf) {
+
+        do {
+            rc = ngx_kafka_feed_next(&feed, &batch, &len, &end);
+        } while (rc == 1);
+
+        if (rc == 0) {
+            ngx_kafka_sweep_deleted(b, feed.deleted);
+            done = NGX_OK;
+        }
+    }
+
+    ngx_free(feed.buf);
+    ngx_destroy_pool(pool);
+
+    return done;
 }
 
 
@@ -649,6 +715,10 @@ ngx_kafka_sink_done(ngx_kafka_broker_t *b, ngx_kafka_sink_t *sink,
 
     if (!ok) {
         (void) unlink(sink->tmp);
+
+        if (ngx_exiting || ngx_terminate) {
+            return NGX_ERROR;
+        }
 
         ngx_log_error(NGX_LOG_ERR, b->log, err,
                       "kafka_broker \"%V\": no snapshot of the journal was "
