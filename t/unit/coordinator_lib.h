@@ -12,7 +12,7 @@
 #include "../../coordinator/kc_request.h"
 
 #define SLOTS    64
-#define BATCHES  256
+#define BATCHES  8192
 #define NOW      ((kc_time_t) { 1700000000000, 1000 })
 
 typedef struct {

@@ -212,13 +212,19 @@ test_full_disk(void)
 
 
 static void
-failing_flush(const char *point, int after)
+failing_flush(const char *point, int after, int names)
 {
     bool     truncated;
     int      i;
-    int64_t  flushed;
+    int64_t  flushed, before = 0;
 
     begin();
+
+    if (!names) {
+        /* the directory is synced already: only data is left */
+        append_plain(plog, 1, 10, 0, 1);
+        kl_flush(plog, &before);
+    }
 
     for (i = 0; i < 3; i++) {
         put(1, i, 100);
@@ -232,17 +238,17 @@ failing_flush(const char *point, int after)
     is(lines_n, 1, "one line");
     fault(NULL, 0, 0);
 
-    is(offsets(plog).flushed, 0, "nothing is flushed");
+    is(offsets(plog).flushed, before, "nothing is flushed");
     is(kl_flush(plog, &flushed), KL_FAILED, "no second try");
-    is(offsets(plog).flushed, 0, "nothing is flushed");
+    is(offsets(plog).flushed, before, "nothing is flushed");
     is(put(1, 3, 100), KL_FAILED, "nothing is taken");
     is(kl_checkpoint(plog, true), KL_FAILED, "no checkpoint");
 
     is(kl_recover(plog, 0, &config, &truncated), KL_OK, "reopened");
     is(put(1, 3, 100), KL_OK, "it goes on");
     is(kl_flush(plog, &flushed), KL_OK, "and is flushed");
-    is(flushed, 4, "to the end");
-    is(read_all(plog, NULL, 0), 4, "all is there");
+    is(flushed, before + 4, "to the end");
+    is(read_all(plog, NULL, 0), (int) before + 4, "all is there");
 
     end();
 }
@@ -288,8 +294,9 @@ work_append(kl_log_t *log)
 static void
 dying_append(const char *point, int after, int roll, int new_producer)
 {
-    int   i;
-    char  label[128];
+    int      i;
+    char     label[128];
+    int64_t  size;
 
     begin();
 
@@ -314,19 +321,30 @@ dying_append(const char *point, int after, int roll, int new_producer)
     is(offsets(plog).state, KL_OPEN, "readers go on");
     is(read_all(plog, NULL, 0), 7, "and read what there is");
 
+    config.segment_bytes = 1 << 30;
+    is(append_plain(plog, 1, 4, 0, 1), KL_OK, "a smaller batch");
+    size = file_size(segment_name(0, ".log"));
+
+    if (kl_active_base(plog) != 0) {
+        /* the roll was done before it died */
+        size += file_size(segment_name(7, ".log"));
+    }
+
+    is(size, offsets(plog).bytes, "nothing is behind it");
+    is(files_with(".log"), kl_active_base(plog) ? 2 : 1,
+       "nor is another segment");
     is(put(dying_pid, dying_seq, 100), KL_OK, "the client tries again");
-    ok(!res.duplicate && res.base_offset == 7, "and it is appended, once");
+    ok(!res.duplicate && res.base_offset == 8, "and it is appended, once");
     is(put(dying_pid, dying_seq, 100), KL_OK, "again");
     ok(res.duplicate, "a duplicate now");
     is(put(dying_pid, dying_seq + 1, 100), KL_OK, "the next");
     is(put(1, 5, 100), KL_OK, "the window is whole");
     ok(res.duplicate && res.base_offset == 5, "and right");
     is(offsets(plog).state, KL_OPEN, "the partition is open");
-    is(read_all(plog, NULL, 0), 9, "all is there");
+    is(read_all(plog, NULL, 0), 10, "all is there");
 
-    config.segment_bytes = 1 << 30;
     is(restart(), KL_OK, "restart");
-    is(read_all(plog, NULL, 0), 9, "all is there");
+    is(read_all(plog, NULL, 0), 10, "all is there");
 
     end();
 }
@@ -447,10 +465,11 @@ main(void)
     failing_append("create", 0, ENOSPC, "no space for a new segment");
     failing_append("create", 2, ENOSPC, "no space for its index");
     test_full_disk();
-    failing_flush("fdatasync", 0);
-    failing_flush("fdatasync", 1);
-    failing_flush("syncdir", 0);
-    failing_flush("syncdir", 1);
+    failing_flush("fdatasync", 0, 0);
+    failing_flush("fdatasync", 0, 1);
+    failing_flush("fdatasync", 1, 1);
+    failing_flush("syncdir", 0, 1);
+    failing_flush("syncdir", 1, 1);
 
     for (int i = 0; i < 2; i++) {
         dying_append("append.before", 0, 0, i);

@@ -278,6 +278,7 @@ test_point(void)
     }
 
     is(restart(&truncated), KL_CORRUPT, "short of the recovery point: refused");
+    is(file_size(name), at - 1, "and nothing is touched");
 
     restore();
     if (truncate(file_path(name), at + 1) != 0) {
@@ -292,6 +293,7 @@ test_point(void)
     put_byte(name, at - 5, 1);
     put_zeros(name, at, size - at);
     is(restart(&truncated), KL_CORRUPT, "a bad batch right below the point");
+    is(file_size(name), size, "nothing is touched");
 
     restore();
     is(restart(&truncated), KL_OK, "whole");
