@@ -7,6 +7,7 @@
 
 
 #define KL_METADATA_FILE  "partition.metadata"
+#define KL_UUID_TEXT      22
 
 
 static void
@@ -70,7 +71,10 @@ kl_metadata_check(kl_log_t *log)
         return KL_STORAGE_ERROR;
     }
 
-    if (text == NULL || strspn(text, " \n") == len || text[0] == '\0') {
+    if (text == NULL
+        || sscanf(text, "version: %d topic_id: %31s", &version, have) != 2
+        || version != 0 || strlen(have) != KL_UUID_TEXT)
+    {
         /* a power cut before the first flush, or old Kafka's directory */
         free(text);
         return kl_metadata_write(log);
@@ -78,12 +82,10 @@ kl_metadata_check(kl_log_t *log)
 
     kl_uuid_text(log->topic_id, id);
 
-    if (sscanf(text, "version: %d topic_id: %31s", &version, have) != 2
-        || version != 0 || strcmp(have, id) != 0)
-    {
+    if (strcmp(have, id) != 0) {
         kl_say(log->env, KL_LOG_CRIT, 0, "%s belongs to another topic: "
-               KL_METADATA_FILE " has not the topic id %s; move the directory "
-               "away", log->path, id);
+               KL_METADATA_FILE " has the topic id %s, not %s; move the "
+               "directory away", log->path, have, id);
         free(text);
         return KL_CORRUPT;
     }

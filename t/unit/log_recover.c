@@ -526,6 +526,9 @@ test_names(void)
     ok(epoch == 0 && offset == 6, "that epoch is in the batches");
     is(offsets(plog).leader_epoch, 5, "the last epoch too");
 
+    run("truncate -s 30 %s", file_path("partition.metadata"));
+    is(restart(&truncated), KL_OK, "partition.metadata cut short");
+    is(file_size("partition.metadata"), 22 + 11 + 10, "is written again");
     run("> %s", file_path("partition.metadata"));
     is(restart(&truncated), KL_OK, "partition.metadata emptied");
     is(files_with("partition.metadata"), 1, "it is written again");
