@@ -173,7 +173,7 @@ endef
 # Every test that some target above or below runs, for t/lint/tests.t.
 list-tests:
 	@printf '%s\n' $(patsubst $(B)/%,%,$(UNIT) $(FUZZ) $(SIM)) \
-	    $(foreach d,lint power wire life client soak, \
+	    $(foreach d,lint power wire life soak client, \
 	        $(wildcard t/$(d)/*.t))
 
 tests: $(UNIT) $(FUZZ) $(SIM) $(SHIMS)
@@ -187,7 +187,7 @@ wire: deps-check module   ## requests by hand against nginx
 life: deps-check module $(SHIMS) ## reload, upgrade, stop, kill, full disk
 	$(call run-tests,-j$(J),$(wildcard t/life/*.t))
 
-power: deps-check         ## the power-cut tools
+power: deps-check module  ## power cuts of a real broker (CUTS=200)
 	$(call run-tests,-j$(J),$(wildcard t/power/*.t))
 
 client: deps-check module ## the ecosystem's clients against nginx
@@ -205,7 +205,7 @@ check: deps-check all tests ## everything; CI runs this
 	$(MAKE) B=$(B)-clang CC=clang OPT='-O1 -g' lib tests
 	$(MAKE) B=$(B)-asan SAN=address,undefined OPT='-O1 -g' asan-check
 	@$(PROVE) -j$(J) --directives $(UNIT) $(FUZZ) $(SIM) \
-	    $(foreach d,lint power wire life client,$(sort $(wildcard t/$(d)/*.t)))
+	    $(foreach d,lint power wire life soak client,$(sort $(wildcard t/$(d)/*.t)))
 
 asan:                     ## unit and wire tests with ASan and UBSan
 	$(MAKE) B=$(B)-asan SAN=address,undefined OPT='-O1 -g' ASAN_T=all \
@@ -227,7 +227,7 @@ fuzz: deps-check          ## libFuzzer on each target for T seconds
 sim: $(SIM)               ## the simulator (SEEDS, or one SEED)
 	@set -e; for s in $(SIM); do SEEDS=$(SEEDS) SEED=$(SEED) $$s; done
 
-soak: module $(SHIMS)     ## producers, consumers and kills for MINUTES
+soak: deps-check module   ## producers, consumers and kills for MINUTES
 	@MINUTES=$(MINUTES) $(PROVE) -v $(wildcard t/soak/*.t)
 
 bench: module lib         ## what it costs, beside the floor
