@@ -65,7 +65,8 @@ kc_group_reserve(kc_t *kc, const kf_group_record_t *r)
 }
 
 
-/* The durable view goes; live members stay with what they say. */
+/* The durable view goes; live members stay with what they say, but instance ids
+   are free for the members of the record. */
 static void
 kc_group_unsay(kc_t *kc, kc_group_t *g)
 {
@@ -76,6 +77,10 @@ kc_group_unsay(kc_t *kc, kc_group_t *g)
 
         kc_free(kc, (void *) m->assignment.data, m->assignment.len);
         m->assignment = kf_null_str;
+
+        if (kc_member_static(g, m->instance) == m) {
+            kc_map_remove(&g->instances, &m->by_instance);
+        }
 
         if (m->said == NULL) {
             continue;
@@ -149,37 +154,31 @@ kc_group_apply_member(kc_t *kc, kc_group_t *g, const kf_group_record_t *r,
 
     m = kc_map_find(&g->members, rm->member_id);
 
+    if ((m && (m->said || m->says == NULL
+               || !kf_str_eq(m->instance, rm->instance_id)))
+        || (rm->instance_id.data && kc_member_static(g, rm->instance_id)))
+    {
+        kc_free(kc, taken, kc_member_size(rm->member_id, rm->instance_id));
+        kc_free(kc, body, size);
+        kc_free(kc, p, rm->assignment.len);
+
+        return kc_group_bad_member(kc, r->group_id);
+    }
+
     if (m) {
         kc_free(kc, taken, kc_member_size(rm->member_id, rm->instance_id));
-
-        if (m->said || m->says == NULL
-            || !kf_str_eq(m->instance, rm->instance_id))
-        {
-            kc_free(kc, body, size);
-            kc_free(kc, p, rm->assignment.len);
-            return kc_group_bad_member(kc, r->group_id);
-        }
-
         kc_free(kc, m->says, m->says->size);
 
     } else {
-        if (rm->instance_id.data && kc_member_static(g, rm->instance_id)) {
-            kc_free(kc, taken, kc_member_size(rm->member_id, rm->instance_id));
-            kc_free(kc, body, size);
-            kc_free(kc, p, rm->assignment.len);
-            return kc_group_bad_member(kc, r->group_id);
-        }
-
         m = taken;
         kc_member_init(m, rm->member_id, rm->instance_id);
         kc_map_insert(&g->members, &m->by_id, m->by_id.key, m);
         kc_member_insert(g, m, NULL);
-
-        if (m->instance.data) {
-            kc_map_insert(&g->instances, &m->by_instance, m->instance, m);
-        }
-
         g->live++;
+    }
+
+    if (m->instance.data) {
+        kc_map_insert(&g->instances, &m->by_instance, m->instance, m);
     }
 
     m->said = body;

@@ -241,6 +241,11 @@ world_check(world_t *w, const char *label)
     ok(kc_check(&w->kc) == NULL, "%s: invariants hold%s%s", label,
        kc_check(&w->kc) ? ": " : "", kc_check(&w->kc) ? kc_check(&w->kc) : "");
     is(world_replay(w, &other), KC_OK, "the journal can be replayed");
+
+    if (other.kc.problem.len) {
+        diag("%.*s", (int) other.kc.problem.len, other.kc.problem.data);
+    }
+
     ok(kc_hash(&other.kc) == kc_hash(&w->kc),
        "and rebuilds the state: %016llx %016llx",
        (unsigned long long) kc_hash(&other.kc),
