@@ -5,9 +5,9 @@
  * versions 1-5.
  */
 
-#include <sys/statvfs.h>
-
 #include "ngx_kafka_api.h"
+
+#include <sys/statvfs.h>
 
 
 #define NGX_KAFKA_RESOURCE_TOPIC   2

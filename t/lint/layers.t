@@ -65,6 +65,14 @@ for my $dir (sort keys %may) {
     diag($_) for @bad;
 }
 
+# nginx's own headers choose the system's features, so they come first.
+my @late = grep {
+    open my $f, '<', $_ or die "$_: $!";
+    my ($first) = grep /^#include/, <$f>;
+    $first && $first !~ /^#include "ngx_/
+} glob 'ngx_kafka_module/*.c';
+is("@late", '', "nginx's headers come first");
+
 done_testing();
 
 
