@@ -9,6 +9,7 @@
  *   ngx_kafka_broker.c          opening, recovery, stop; the broker's states
  *   ngx_kafka_coord.c           the coordinator's lock and its recovery
  *   ngx_kafka_wake.c            worker slots, eventfds, watches
+ *   ngx_kafka_tick.c            the coordinator's timers, points for groups
  *   ngx_kafka_flush.c           group commit on the thread pool
  *   ngx_kafka_job.c             background jobs: retention, checkpoints, …
  *   ngx_kafka_topics.c          the worker's own table of topics
@@ -98,6 +99,8 @@ struct ngx_kafka_broker_s {
     ngx_uint_t              tasks_n;            /* thread tasks under way */
     uint64_t                epoch;              /* of the state attached to */
     ngx_event_t             timer;              /* opening, waiting for it */
+    ngx_event_t             tick;               /* the coordinator's deadlines */
+    ngx_kafka_part_t      **points;             /* ngx_kafka_tick.c */
     struct ngx_kafka_fired_s   *fired;          /* ngx_kafka_wake.c */
     ngx_event_t            *drain;              /* keeps an exiting worker */
     ngx_uint_t              waits;              /* in a row, for others */
@@ -161,6 +164,11 @@ ngx_int_t ngx_kafka_journal_flushed(ngx_kafka_broker_t *b, uint64_t epoch,
     int64_t wait);
 
 
+/* Clocks as the coordinator takes them; mono_ms is the same in all workers. */
+int64_t ngx_kafka_wall_ms(void);
+int64_t ngx_kafka_mono_ms(void);
+
+
 /* --- watches -------------------------------------------------------------- */
 
 /*
@@ -187,6 +195,13 @@ void ngx_kafka_watch_add(ngx_kafka_broker_t *b, ngx_kafka_part_t *part,
 void ngx_kafka_watch_del(ngx_kafka_watch_t *w);
 /* Runs once when the broker is (again) OPEN in this worker. */
 void ngx_kafka_watch_ready(ngx_kafka_broker_t *b, ngx_kafka_watch_t *w);
+
+/*
+ * What requests wait for that is not a partition: a group, by the hash of its
+ * id.  A part without a log, for ngx_kafka_watch_add() only; NULL: no memory.
+ * kc_woken_take() tells who is to be woken, at each release of the coordinator.
+ */
+ngx_kafka_part_t *ngx_kafka_point(ngx_kafka_broker_t *b, uint32_t hash);
 
 /* Whoever changed a control block calls this afterwards, without any lock:
  * wakes the watches of this worker and of all others. */

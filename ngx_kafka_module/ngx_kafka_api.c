@@ -12,6 +12,15 @@ const ngx_kafka_api_t  ngx_kafka_apis[] = {
     { 1, ngx_kafka_fetch, 0 },
     { 2, ngx_kafka_list_offsets, 0 },
     { 3, ngx_kafka_metadata, 0 },
+    { 8, ngx_kafka_offset_commit, 0 },
+    { 9, ngx_kafka_offset_fetch, 0 },
+    { 10, ngx_kafka_find_coordinator, 0 },
+    { 11, ngx_kafka_join_group, 0 },
+    { 12, ngx_kafka_heartbeat, 0 },
+    { 13, ngx_kafka_leave_group, 0 },
+    { 14, ngx_kafka_sync_group, 0 },
+    { 15, ngx_kafka_describe_groups, 0 },
+    { 16, ngx_kafka_list_groups, 0 },
     { 18, ngx_kafka_api_versions, NGX_KAFKA_API_BEFORE_OPEN },
     { 19, ngx_kafka_create_topics, 0 },
     { 20, ngx_kafka_delete_topics, 0 },
@@ -22,7 +31,9 @@ const ngx_kafka_api_t  ngx_kafka_apis[] = {
     { 33, ngx_kafka_alter_configs, 0 },
     { 35, ngx_kafka_describe_log_dirs, 0 },
     { 37, ngx_kafka_create_partitions, 0 },
+    { 42, ngx_kafka_delete_groups, 0 },
     { 44, ngx_kafka_incremental_alter_configs, 0 },
+    { 47, ngx_kafka_offset_delete, 0 },
     { 60, ngx_kafka_describe_cluster, 0 },
     { 74, ngx_kafka_list_config_resources, 0 },
     { 75, ngx_kafka_describe_topic_partitions, 0 },
@@ -36,14 +47,12 @@ const ngx_uint_t  ngx_kafka_apis_n = sizeof(ngx_kafka_apis)
 kc_time_t
 ngx_kafka_now(void)
 {
-    kc_time_t         now;
-    struct timespec   ts;
+    kc_time_t  now;
 
     /* nginx's cached time may be older than a record that was just made */
 
-    clock_gettime(CLOCK_REALTIME, &ts);
-    now.wall_ms = (int64_t) ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-    now.mono_ms = (int64_t) ngx_current_msec;
+    now.wall_ms = ngx_kafka_wall_ms();
+    now.mono_ms = ngx_kafka_mono_ms();
 
     return now;
 }

@@ -33,6 +33,17 @@ void ngx_kafka_alter_configs(ngx_kafka_request_t *r);
 void ngx_kafka_incremental_alter_configs(ngx_kafka_request_t *r);
 void ngx_kafka_list_config_resources(ngx_kafka_request_t *r);
 void ngx_kafka_describe_log_dirs(ngx_kafka_request_t *r);
+void ngx_kafka_find_coordinator(ngx_kafka_request_t *r);
+void ngx_kafka_join_group(ngx_kafka_request_t *r);
+void ngx_kafka_sync_group(ngx_kafka_request_t *r);
+void ngx_kafka_heartbeat(ngx_kafka_request_t *r);
+void ngx_kafka_leave_group(ngx_kafka_request_t *r);
+void ngx_kafka_describe_groups(ngx_kafka_request_t *r);
+void ngx_kafka_list_groups(ngx_kafka_request_t *r);
+void ngx_kafka_delete_groups(ngx_kafka_request_t *r);
+void ngx_kafka_offset_commit(ngx_kafka_request_t *r);
+void ngx_kafka_offset_fetch(ngx_kafka_request_t *r);
+void ngx_kafka_offset_delete(ngx_kafka_request_t *r);
 
 
 /*

@@ -21,6 +21,7 @@
  */
 
 #include "ngx_kafka_life.h"
+#include "../coordinator/kc_group.h"
 
 
 #define NGX_KAFKA_WAIT_FIRST   2                /* ms */
@@ -135,6 +136,14 @@ ngx_kafka_broker_step(ngx_kafka_broker_t *b)
         }
 
         if (ngx_kafka_wake_start(b) != NGX_OK) {
+
+            if (b->waits++ == 0) {
+                ngx_log_error(NGX_LOG_ERR, b->log, 0,
+                              "kafka_broker \"%V\": all %d places for workers "
+                              "are taken, this one waits for old workers to "
+                              "leave", &b->name, KL_WORKER_SLOTS);
+            }
+
             ngx_kafka_broker_retry(b, NGX_KAFKA_WAIT_FAILED);
             return;
         }
@@ -176,14 +185,22 @@ ngx_kafka_broker_retry(ngx_kafka_broker_t *b, ngx_msec_t after)
 static void
 ngx_kafka_broker_timer(ngx_event_t *ev)
 {
-    ngx_kafka_broker_step(ev->data);
+    ngx_kafka_broker_t  *b = ev->data;
+
+    if (ngx_exiting && !b->exiting) {
+        /* without an eventfd nothing else tells */
+        ngx_kafka_broker_quit(b);
+        return;
+    }
+
+    ngx_kafka_broker_step(b);
 }
 
 
 static void
 ngx_kafka_broker_open(ngx_kafka_broker_t *b)
 {
-    int64_t               wait;
+    int64_t               wait, deadline;
     ngx_int_t             rc;
     ngx_kafka_recover_t  *r;
 
@@ -199,6 +216,8 @@ ngx_kafka_broker_open(ngx_kafka_broker_t *b)
                                                       KC_FETCH_MAX_BYTES);
         }
 
+        deadline = kc_next_deadline(&b->kc);
+
         ngx_kafka_coord_leave(b);
 
         if (rc != NGX_OK) {
@@ -213,6 +232,7 @@ ngx_kafka_broker_open(ngx_kafka_broker_t *b)
             ngx_del_timer(&b->timer);
         }
 
+        ngx_kafka_tick_arm(b, deadline);
         ngx_kafka_topics_refresh(b);
         ngx_kafka_wake_ready(b);
 
@@ -435,10 +455,12 @@ ngx_kafka_broker_close(ngx_kafka_broker_t *b)
         ngx_del_timer(&b->timer);
     }
 
+    ngx_kafka_tick_stop(b);
     ngx_kafka_sessions_done(b);
     ngx_kafka_topics_done(b);
     ngx_kafka_owner_release(b);
     ngx_kafka_wake_stop(b);
+    ngx_kafka_points_free(b);
 }
 
 

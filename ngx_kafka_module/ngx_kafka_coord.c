@@ -10,6 +10,7 @@
  */
 
 #include "ngx_kafka_life.h"
+#include "../coordinator/kc_group.h"
 
 #include <sys/random.h>
 #include <time.h>
@@ -74,12 +75,16 @@ ngx_kafka_coord_lock(ngx_kafka_broker_t *b)
 void
 ngx_kafka_coord_unlock(ngx_kafka_broker_t *b)
 {
+    int64_t            deadline;
     uint64_t           version;
     ngx_uint_t         moved, topics;
     kl_offsets_t       o;
     ngx_kafka_zone_t  *zone = b->zone;
 
     ngx_kafka_fault("coord-unlocking");
+
+    ngx_kafka_points_wake(b);
+    deadline = kc_next_deadline(&b->kc);
 
     kl_snapshot(b->journal->shared, &o);
     moved = (o.log_end != b->section_end);
@@ -93,6 +98,8 @@ ngx_kafka_coord_unlock(ngx_kafka_broker_t *b)
     }
 
     ngx_kafka_coord_leave(b);
+
+    ngx_kafka_tick_arm(b, deadline);
 
     if (moved) {
         ngx_kafka_appended(b, b->journal);
@@ -542,6 +549,10 @@ ngx_kafka_coord_recover_all(ngx_kafka_broker_t *b, kc_t *kc,
         }
     }
 
+    for (i = 0; i < NGX_KAFKA_JOBS; i++) {
+        atomic_store(&zone->jobs[i].due_ms, 0);
+    }
+
     zone->used = 1;
     atomic_store(&zone->failed, 0);
 
@@ -557,6 +568,7 @@ ngx_kafka_coord_recover_all(ngx_kafka_broker_t *b, kc_t *kc,
     kl_snapshot(kl_part(zone->parts, zone->journal_slot), &o);
     first = (o.log_end == 0);
 
+    b->deleted->nelts = 0;
     io->deleted = b->deleted;
 
     if (ngx_kafka_journal_replay(b, io->journal, kc, &snapshot) != NGX_OK) {
@@ -589,6 +601,19 @@ ngx_kafka_coord_recover_all(ngx_kafka_broker_t *b, kc_t *kc,
     } else if (ngx_kafka_coord_flush(b, io) != NGX_OK) {
         return NGX_ERROR;
     }
+
+    /* a topic may have been made again over what a deletion has left */
+
+    kl_snapshot(kl_part(zone->parts, zone->journal_slot), &o);
+
+    if (ngx_kafka_sweep_deleted(b, kc, b->deleted) == NGX_OK) {
+        atomic_store(&zone->swept, o.flushed);
+
+    } else {
+        atomic_store(&zone->swept, o.log_start);
+    }
+
+    b->deleted->nelts = 0;
 
     if (ngx_kafka_coord_open_parts(b, kc, &truncated) != NGX_OK) {
         return NGX_ERROR;

@@ -6,24 +6,31 @@
  * a job that runs then stops at its next step.
  *
  *   RETENTION    log.retention.check.interval.ms
- *   CHECKPOINT   every minute: recovery points of what has grown
+ *   CHECKPOINT   every minute: recovery points of what has grown, and the files
+ *                of deleted topics that have stayed
  *   COMPACTION   every minute: the journal, when a segment was closed
- *   SWEEP        after opening, and when a worker has died: leftovers
+ *   SWEEP        after opening, and when a worker has died: what it has not
+ *                flushed; unknown directories
  *   REOPEN       when a partition has failed: from disk, less and less often
  */
 
 #include "ngx_kafka_life.h"
 
 
+#if (NGX_KAFKA_FAULTS)
+#define NGX_KAFKA_MINUTE        500             /* tests are short */
+#else
 #define NGX_KAFKA_MINUTE        60000
+#endif
+
 #define NGX_KAFKA_REOPEN_FIRST  1000
 #define NGX_KAFKA_REOPEN_LAST   300000
 
 
 struct ngx_kafka_jobs_s {
-    ngx_event_t   timer;
-    int64_t       reopen_ms;
-    ngx_uint_t    running;                      /* bits of jobs, here */
+    ngx_event_t      timer;
+    _Atomic int64_t  reopen_ms;
+    ngx_uint_t       running;                   /* bits of jobs, here */
 };
 
 typedef struct {
@@ -104,7 +111,7 @@ ngx_kafka_jobs_kick(ngx_kafka_broker_t *b, ngx_uint_t job)
         return;
     }
 
-    due = ngx_kafka_wall_ms();
+    due = ngx_kafka_mono_ms();
 
     if (job == NGX_KAFKA_JOB_REOPEN) {
         due += b->jobs->reopen_ms;
@@ -132,7 +139,7 @@ ngx_kafka_jobs_timer(ngx_event_t *ev)
 
         kl_env_trim(b->env);
 
-        now = ngx_kafka_wall_ms();
+        now = ngx_kafka_mono_ms();
 
         for (i = 0; i < NGX_KAFKA_JOBS; i++) {
 
@@ -176,7 +183,7 @@ ngx_kafka_jobs_arm(ngx_kafka_broker_t *b)
         return;
     }
 
-    now = ngx_kafka_wall_ms();
+    now = ngx_kafka_mono_ms();
     next = now + NGX_KAFKA_MINUTE;
 
     for (i = 0; i < NGX_KAFKA_JOBS; i++) {
@@ -192,7 +199,6 @@ ngx_kafka_jobs_arm(ngx_kafka_broker_t *b)
         next = ngx_min(next, due);
     }
 
-    /* also when the clock was set back */
     next = ngx_max(next - now, 10);
 
     if (b->jobs->timer.timer_set) {
@@ -221,7 +227,7 @@ ngx_kafka_job_work(void *ctx)
         return;
     }
 
-    if (atomic_load(&zj->due_ms) <= ngx_kafka_wall_ms()) {
+    if (atomic_load(&zj->due_ms) <= ngx_kafka_mono_ms()) {
 
         ngx_memzero(&job->kc, sizeof(kc_t));
         job->io.broker = job->broker;
@@ -237,7 +243,7 @@ ngx_kafka_job_work(void *ctx)
 
         atomic_store(&zj->due_ms, job->next_ms == INT64_MAX
                                   ? INT64_MAX
-                                  : ngx_kafka_wall_ms() + job->next_ms);
+                                  : ngx_kafka_mono_ms() + job->next_ms);
     }
 
     (void) pthread_mutex_unlock(&zj->lock);
@@ -264,6 +270,7 @@ ngx_kafka_job_run(ngx_kafka_job_t *job)
         break;
 
     case NGX_KAFKA_JOB_CHECKPOINT:
+        (void) ngx_kafka_journal_sweep(b);
         ngx_kafka_job_each(job, ngx_kafka_job_checkpoint);
         break;
 
@@ -276,12 +283,6 @@ ngx_kafka_job_run(ngx_kafka_job_t *job)
         job->deadline_ms = 0;
 
         ngx_kafka_job_each(job, ngx_kafka_job_flush);
-        ngx_kafka_sweep_deleted(b, b->deleted);
-
-        if (b->deleted) {
-            b->deleted->nelts = 0;
-        }
-
         ngx_kafka_sweep_unknown(b);
         break;
 
@@ -292,15 +293,15 @@ ngx_kafka_job_run(ngx_kafka_job_t *job)
         ngx_kafka_job_each(job, ngx_kafka_job_reopen);
 
         if (atomic_load(&job->failed)) {
-            b->jobs->reopen_ms = ngx_min(b->jobs->reopen_ms * 2,
-                                         NGX_KAFKA_REOPEN_LAST);
+            job->next_ms = ngx_min(b->jobs->reopen_ms * 2,
+                                   NGX_KAFKA_REOPEN_LAST);
+            b->jobs->reopen_ms = job->next_ms;
             atomic_store(&b->zone->failed, 1);
 
         } else {
             b->jobs->reopen_ms = NGX_KAFKA_REOPEN_FIRST;
         }
 
-        job->next_ms = b->jobs->reopen_ms;
         break;
     }
 }
@@ -338,6 +339,9 @@ ngx_kafka_job_each(ngx_kafka_job_t *job,
 
     if (ngx_kafka_catalog_fill(job->broker, &job->kc, true, &c) == NGX_OK) {
         ngx_kafka_catalog_each(job->broker, &c, visit, job);
+
+    } else {
+        atomic_fetch_add(&job->failed, 1);
     }
 
     ngx_kafka_catalog_free(&c);
@@ -544,7 +548,7 @@ ngx_kafka_jobs_finish(ngx_kafka_broker_t *b, int64_t deadline_ms)
     log = NULL;
     done = 0;
 
-    /* all at once first: what was appended is safe even when time runs out */
+    /* data first: what was appended is safe even when time runs out */
 
     ngx_kafka_job_each(&job, ngx_kafka_job_flush);
 
@@ -557,6 +561,12 @@ ngx_kafka_jobs_finish(ngx_kafka_broker_t *b, int64_t deadline_ms)
     }
 
     ngx_kafka_job_each(&job, ngx_kafka_job_checkpoint);
+
+    /* a snapshot hides the deletions before it: they are finished first */
+
+    if (ngx_kafka_journal_sweep(b) != NGX_OK) {
+        goto done;
+    }
 
     if (atomic_load(&job.failed)
         || (deadline_ms && ngx_kafka_mono_ms() >= deadline_ms)
@@ -572,7 +582,7 @@ ngx_kafka_jobs_finish(ngx_kafka_broker_t *b, int64_t deadline_ms)
     applied = kc_applied(&job.kc);
 
     if (applied > atomic_load(&zone->snapshot)) {
-        (void) ngx_kafka_journal_snapshot(b, &job.kc, applied);
+        (void) ngx_kafka_journal_snapshot(b, log, &job.kc, applied);
     }
 
     ngx_kafka_coord_leave(b);

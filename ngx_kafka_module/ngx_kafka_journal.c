@@ -416,11 +416,11 @@ ngx_kafka_journal_compact(ngx_kafka_broker_t *b)
                       "%s", &b->name, problem);
     }
 
-    if (rc == KC_OK) {
-        ngx_kafka_sweep_deleted(b, feed.deleted);
-    }
+    /* what the snapshot will hide must be finished */
 
-    done = ngx_kafka_sink_done(b, &sink, offset, rc == KC_OK);
+    done = ngx_kafka_sweep_deleted(b, NULL, feed.deleted);
+    done = ngx_kafka_sink_done(b, &sink, offset,
+                               rc == KC_OK && done == NGX_OK);
 
     if (done == NGX_OK) {
         atomic_store(&zone->snapshot, offset);
@@ -512,29 +512,26 @@ ngx_kafka_feed_next(void *ctx, const uint8_t **batch, size_t *len,
 
 
 ngx_int_t
-ngx_kafka_journal_sweep(ngx_kafka_broker_t *b, kl_log_t *log)
+ngx_kafka_journal_sweep(ngx_kafka_broker_t *b)
 {
-    int              rc;
-    size_t           len;
-    int64_t          newest[1], end;
-    ngx_int_t        done;
-    ngx_pool_t      *pool;
-    kl_offsets_t     o;
-    const uint8_t   *batch;
-    ngx_kafka_feed_t feed;
+    int                 rc;
+    size_t              len;
+    int64_t             end;
+    ngx_int_t           done;
+    ngx_pool_t         *pool;
+    kl_offsets_t        o;
+    const uint8_t      *batch;
+    ngx_kafka_feed_t    feed;
+    ngx_kafka_zone_t   *zone = b->zone;
+
+    kl_snapshot(kl_part(zone->parts, zone->journal_slot), &o);
+
+    /* only what is on the disk: a deletion that gets lost did not happen */
 
     ngx_memzero(&feed, sizeof(ngx_kafka_feed_t));
     feed.file.fd = -1;
-    feed.log = log;
-
-    kl_snapshot(kl_log_part(log), &o);
-
-    if (ngx_kafka_states_list(b, newest, 1) == 0) {
-        newest[0] = o.log_start;
-    }
-
-    feed.offset = newest[0];
-    feed.upto = o.log_end;
+    feed.offset = ngx_max(atomic_load(&zone->swept), o.log_start);
+    feed.upto = o.flushed;
 
     if (feed.offset >= feed.upto) {
         return NGX_OK;
@@ -547,6 +544,12 @@ ngx_kafka_journal_sweep(ngx_kafka_broker_t *b, kl_log_t *log)
 
     done = NGX_ERROR;
 
+    feed.log = ngx_kafka_journal_open(b, zone->journal_slot, o.incarnation);
+    if (feed.log == NULL) {
+        ngx_destroy_pool(pool);
+        return NGX_ERROR;
+    }
+
     feed.deleted = ngx_array_create(pool, 16, sizeof(kf_uuid_t));
     feed.buf = ngx_alloc(NGX_KAFKA_READ, b->log);
 
@@ -557,11 +560,15 @@ ngx_kafka_journal_sweep(ngx_kafka_broker_t *b, kl_log_t *log)
         } while (rc == 1);
 
         if (rc == 0) {
-            ngx_kafka_sweep_deleted(b, feed.deleted);
-            done = NGX_OK;
+            done = ngx_kafka_sweep_deleted(b, NULL, feed.deleted);
         }
     }
 
+    if (done == NGX_OK) {
+        atomic_store(&zone->swept, o.flushed);
+    }
+
+    kl_log_close(feed.log);
     ngx_free(feed.buf);
     ngx_destroy_pool(pool);
 

@@ -50,6 +50,8 @@
 #define NGX_KAFKA_JOB_REOPEN       4            /* failed partitions */
 #define NGX_KAFKA_JOBS             5
 
+#define NGX_KAFKA_POINTS  256           /* hashes of groups, see ngx_kafka_tick.c */
+
 /* Why a worker is woken; bits of ngx_kafka_slot_t.pending. */
 #define NGX_KAFKA_WAKE_PARTS       1            /* its bitmap says which */
 #define NGX_KAFKA_WAKE_TOPICS      2
@@ -65,7 +67,7 @@ typedef struct {
 
 typedef struct {
     pthread_mutex_t   lock;
-    _Atomic int64_t   due_ms;                   /* wall clock; 0: at once */
+    _Atomic int64_t   due_ms;                   /* monotonic; 0: at once */
 } ngx_kafka_zone_job_t;
 
 /* Which partition a slot of the log's table was bound to. */
@@ -90,6 +92,7 @@ struct ngx_kafka_zone_s {
     _Atomic uint64_t       topics_version;
     _Atomic uint64_t       missed;              /* waits; see wait_missed() */
     _Atomic int64_t        snapshot;            /* journal's newest; -1: none */
+    _Atomic int64_t        swept;               /* deletions finished up to */
     _Atomic uint32_t       failed;              /* partitions to be reopened */
 
     /* under coord, and set while RECOVERING */
@@ -111,6 +114,7 @@ struct ngx_kafka_zone_s {
     ngx_kafka_binding_t   *bindings;            /* by slot */
     _Atomic int64_t       *checkpoints;         /* by slot: end then + 1 */
     _Atomic uint64_t      *pending;             /* [worker][words_n] */
+    _Atomic uint64_t       points[NGX_KAFKA_POINTS][KL_WORKER_SLOTS / 64];
     ngx_slab_pool_t       *arena;               /* the coordinator's memory */
     size_t                 arena_size;
 };
@@ -235,23 +239,29 @@ kl_log_t *ngx_kafka_journal_open(ngx_kafka_broker_t *b, int32_t slot,
 ngx_int_t ngx_kafka_journal_replay(ngx_kafka_broker_t *b, kl_log_t *log,
     kc_t *kc, int64_t *snapshot);
 
-/* Writes <offset>.snapshot from kc's state. */
-ngx_int_t ngx_kafka_journal_snapshot(ngx_kafka_broker_t *b, kc_t *kc,
-    int64_t offset);
+/* Writes <offset>.state from kc's state. */
+ngx_int_t ngx_kafka_journal_snapshot(ngx_kafka_broker_t *b, kl_log_t *log,
+    kc_t *kc, int64_t offset);
 
 /* Compaction: closed segments into a private state, a snapshot of it, then
  * what lies wholly below goes.  NGX_DECLINED: nothing to do. */
 ngx_int_t ngx_kafka_journal_compact(ngx_kafka_broker_t *b);
 
 
+/* Finishes the deletions that the journal has since this was last done. */
+ngx_int_t ngx_kafka_journal_sweep(ngx_kafka_broker_t *b);
+
+
 /* --- what deletions leave: ngx_kafka_sweep.c ------------------------------ */
 
 /*
  * DeleteTopics removes its directories itself, after its record is flushed.  A
- * process may die in between; whoever reads the deletion in the journal again
- * (a full recovery, a compaction) finishes it then.  Both are a thread's work.
+ * process may die in between, or a disk fail; whoever reads the deletion in the
+ * journal again (a recovery, a job) finishes it then.  Both are a thread's work.
+ * own: the handle of a recovery, which has the state to itself; else NULL.
  */
-void ngx_kafka_sweep_deleted(ngx_kafka_broker_t *b, ngx_array_t *ids);
+ngx_int_t ngx_kafka_sweep_deleted(ngx_kafka_broker_t *b, kc_t *own,
+    ngx_array_t *ids);
 /* Directories that the state doesn't know are reported, one line each. */
 void ngx_kafka_sweep_unknown(ngx_kafka_broker_t *b);
 
@@ -300,8 +310,12 @@ void ngx_kafka_jobs_kick(ngx_kafka_broker_t *b, ngx_uint_t job);
  * A thread's work, or exit_process's.  deadline_ms: monotonic; 0: none. */
 void ngx_kafka_jobs_finish(ngx_kafka_broker_t *b, int64_t deadline_ms);
 
-int64_t ngx_kafka_wall_ms(void);
-int64_t ngx_kafka_mono_ms(void);
+
+/* ngx_kafka_tick.c: deadlines and points of groups. */
+void ngx_kafka_tick_arm(ngx_kafka_broker_t *b, int64_t deadline_ms);
+void ngx_kafka_tick_stop(ngx_kafka_broker_t *b);
+void ngx_kafka_points_wake(ngx_kafka_broker_t *b);
+void ngx_kafka_points_free(ngx_kafka_broker_t *b);
 
 /* For log/: ctx is the broker. */
 void ngx_kafka_log_line(void *ctx, kl_log_level_t level, int err,

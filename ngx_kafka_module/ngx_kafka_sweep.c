@@ -28,29 +28,32 @@ typedef struct {
 
 static ngx_int_t ngx_kafka_dir_parse(const char *name, ngx_kafka_dir_t *d);
 static ngx_int_t ngx_kafka_dir_id(int dirfd, const char *name, kf_uuid_t *id);
-static void ngx_kafka_dir_remove(ngx_kafka_broker_t *b, ngx_kafka_dir_t *d);
+static ngx_int_t ngx_kafka_dir_remove(ngx_kafka_broker_t *b, kc_t *own,
+    ngx_kafka_dir_t *d);
 static bool ngx_kafka_sweep_known(void *ctx, kf_str_t topic,
     int32_t partition);
 
 
-void
-ngx_kafka_sweep_deleted(ngx_kafka_broker_t *b, ngx_array_t *ids)
+ngx_int_t
+ngx_kafka_sweep_deleted(ngx_kafka_broker_t *b, kc_t *own, ngx_array_t *ids)
 {
     DIR              *dir;
     kf_uuid_t        *id;
+    ngx_int_t         rc;
     ngx_uint_t        i;
     struct dirent    *de;
     ngx_kafka_dir_t   d;
 
-    if (ids == NULL || ids->nelts == 0) {
-        return;
+    if (ids->nelts == 0) {
+        return NGX_OK;
     }
 
     dir = opendir((char *) b->data.data);
     if (dir == NULL) {
-        return;
+        return NGX_ERROR;
     }
 
+    rc = NGX_OK;
     id = ids->elts;
 
     while ((de = readdir(dir)) != NULL) {
@@ -63,13 +66,19 @@ ngx_kafka_sweep_deleted(ngx_kafka_broker_t *b, ngx_array_t *ids)
 
         for (i = 0; i < ids->nelts; i++) {
             if (kf_uuid_eq(d.id, id[i])) {
-                ngx_kafka_dir_remove(b, &d);
+
+                if (ngx_kafka_dir_remove(b, own, &d) != NGX_OK) {
+                    rc = NGX_ERROR;
+                }
+
                 break;
             }
         }
     }
 
     (void) closedir(dir);
+
+    return rc;
 }
 
 
@@ -160,47 +169,65 @@ ngx_kafka_dir_id(int at, const char *name, kf_uuid_t *id)
 }
 
 
-static void
-ngx_kafka_dir_remove(ngx_kafka_broker_t *b, ngx_kafka_dir_t *d)
+/* A handle needs a slot; it is given up first, as DeleteTopics does. */
+static kl_log_t *
+ngx_kafka_dir_open(ngx_kafka_broker_t *b, kc_t *kc, ngx_kafka_dir_t *d)
+{
+    int32_t        slot;
+    kl_log_t      *log;
+    kl_offsets_t   o;
+
+    if (kc_topic_by_id(kc, d->id) != NULL) {
+        return NULL;
+    }
+
+    slot = kl_bind(b->zone->parts, d->id, d->partition);
+
+    if (slot < 0) {
+        return NULL;
+    }
+
+    kl_snapshot(kl_part(b->zone->parts, slot), &o);
+
+    log = kl_log_open(b->env, slot, o.incarnation, d->id, d->topic,
+                      d->partition);
+
+    kl_release(b->zone->parts, slot);
+
+    return log;
+}
+
+
+static ngx_int_t
+ngx_kafka_dir_remove(ngx_kafka_broker_t *b, kc_t *own, ngx_kafka_dir_t *d)
 {
     kc_t             kc;
-    int32_t          slot;
+    kl_rc_t          rc;
     kl_log_t        *log;
-    kl_offsets_t     o;
     ngx_kafka_io_t   io;
-
-    /* a handle needs a slot; it is given up first, as DeleteTopics does */
-
-    ngx_memzero(&kc, sizeof(kc_t));
-    ngx_memzero(&io, sizeof(ngx_kafka_io_t));
-    io.broker = b;
-
-    if (!kc_init(&kc, ngx_kafka_zone_mem(b->zone), ngx_kafka_coord_io(&io))) {
-        return;
-    }
 
     log = NULL;
 
-    if (ngx_kafka_coord_enter(b, &kc) == NGX_OK) {
+    if (own) {
+        log = ngx_kafka_dir_open(b, own, d);
 
-        if (kc_topic_by_id(&kc, d->id) == NULL) {
-            slot = kl_bind(b->zone->parts, d->id, d->partition);
+    } else {
+        ngx_memzero(&kc, sizeof(kc_t));
+        ngx_memzero(&io, sizeof(ngx_kafka_io_t));
+        io.broker = b;
 
-            if (slot >= 0) {
-                kl_snapshot(kl_part(b->zone->parts, slot), &o);
-                log = kl_log_open(b->env, slot, o.incarnation, d->id,
-                                  d->topic, d->partition);
-                kl_release(b->zone->parts, slot);
-            }
+        if (kc_init(&kc, ngx_kafka_zone_mem(b->zone), ngx_kafka_coord_io(&io))
+            && ngx_kafka_coord_enter(b, &kc) == NGX_OK)
+        {
+            log = ngx_kafka_dir_open(b, &kc, d);
+            ngx_kafka_coord_leave(b);
         }
 
-        ngx_kafka_coord_leave(b);
+        kc_done(&kc);
     }
 
-    kc_done(&kc);
-
     if (log == NULL) {
-        return;
+        return NGX_ERROR;
     }
 
     ngx_log_error(NGX_LOG_NOTICE, b->log, 0,
@@ -208,8 +235,10 @@ ngx_kafka_dir_remove(ngx_kafka_broker_t *b, ngx_kafka_dir_t *d)
                   "topic, \"%*s-%D\"", &b->name, (size_t) d->topic.len,
                   d->topic.data, d->partition);
 
-    (void) kl_remove(log);
+    rc = kl_remove(log);
     kl_log_close(log);
+
+    return (rc == KL_OK || rc == KL_GONE) ? NGX_OK : NGX_ERROR;
 }
 
 

@@ -45,6 +45,8 @@ static void ngx_kafka_wake_handler(ngx_event_t *ev);
 static void ngx_kafka_wake_take(ngx_kafka_broker_t *b);
 static void ngx_kafka_wake_worker(ngx_kafka_broker_t *b, ngx_uint_t i,
     uint32_t why);
+static _Atomic uint64_t *ngx_kafka_wake_waiters(ngx_kafka_zone_t *zone,
+    int32_t slot);
 static void ngx_kafka_wake_others(ngx_kafka_broker_t *b, int32_t slot);
 static void ngx_kafka_wake_local(ngx_kafka_broker_t *b, int32_t slot);
 static void ngx_kafka_wake_unlist(ngx_kafka_broker_t *b,
@@ -109,7 +111,7 @@ ngx_kafka_wake_start(ngx_kafka_broker_t *b)
             return NGX_AGAIN;
         }
 
-        b->wake->watched = ngx_calloc(b->zone->parts_n
+        b->wake->watched = ngx_calloc((b->zone->parts_n + NGX_KAFKA_POINTS)
                                       * sizeof(ngx_kafka_part_t *), b->log);
         if (b->wake->watched == NULL) {
             ngx_free(b->wake);
@@ -332,6 +334,7 @@ ngx_kafka_wake_take(ngx_kafka_broker_t *b)
 
     if ((why & NGX_KAFKA_WAKE_TOPICS) && b->topics && ngx_kafka_is_open(b)) {
         ngx_kafka_topics_refresh(b);
+        kl_env_trim(b->env);
     }
 
     if (why & NGX_KAFKA_WAKE_STATE) {
@@ -362,7 +365,7 @@ ngx_kafka_watch_add(ngx_kafka_broker_t *b, ngx_kafka_part_t *part,
         b->wake->watched[part->slot] = part;
     }
 
-    atomic_fetch_or(&kl_part_waiters(part->shared)[i / 64],
+    atomic_fetch_or(&ngx_kafka_wake_waiters(b->zone, part->slot)[i / 64],
                     (uint64_t) 1 << (i % 64));
 
 #ifndef NGX_KAFKA_BREAK_FENCE
@@ -426,6 +429,18 @@ ngx_kafka_wake_slot(ngx_kafka_broker_t *b, int32_t slot)
 }
 
 
+/* Which workers wait for a partition or, after the partitions, a point. */
+static _Atomic uint64_t *
+ngx_kafka_wake_waiters(ngx_kafka_zone_t *zone, int32_t slot)
+{
+    if ((uint32_t) slot >= zone->parts_n) {
+        return zone->points[slot - zone->parts_n];
+    }
+
+    return kl_part_waiters(kl_part(zone->parts, slot));
+}
+
+
 static void
 ngx_kafka_wake_others(ngx_kafka_broker_t *b, int32_t slot)
 {
@@ -434,7 +449,7 @@ ngx_kafka_wake_others(ngx_kafka_broker_t *b, int32_t slot)
     _Atomic uint64_t  *waiters;
     ngx_kafka_zone_t  *zone = b->zone;
 
-    waiters = kl_part_waiters(kl_part(zone->parts, slot));
+    waiters = ngx_kafka_wake_waiters(zone, slot);
 
 #ifndef NGX_KAFKA_BREAK_FENCE
     atomic_thread_fence(memory_order_seq_cst);
@@ -560,7 +575,7 @@ ngx_kafka_wake_own(ngx_kafka_broker_t *b)
         return;
     }
 
-    for (i = 0; i < b->zone->parts_n; i++) {
+    for (i = 0; i < b->zone->parts_n + NGX_KAFKA_POINTS; i++) {
         ngx_kafka_wake_local(b, i);
     }
 }

@@ -141,7 +141,7 @@ ngx_kafka_zone_layout(size_t size, ngx_kafka_layout_t *l)
         }
     }
 
-    l->words = (l->parts + 63) / 64;
+    l->words = (l->parts + NGX_KAFKA_POINTS + 63) / 64;
 
     pos = ngx_align(sizeof(ngx_kafka_zone_t), 64);
 
