@@ -13,7 +13,7 @@
  * length and one subscription of up to 100 bytes, its assignment 64 to 256; a
  * topic of a group 128, and 32 bytes for each offset in it, with room for 4,
  * 8, 16, …; an offset's metadata 16 and its length.
- * t/unit/coordinator_group_size.c checks the numbers.
+ * t/unit/coordinator_group_state.c checks the numbers.
  */
 
 #ifndef KC_GROUP_INT_H

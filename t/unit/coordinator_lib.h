@@ -11,7 +11,9 @@
 #include "../../codec/kf_codec.h"
 #include "../../coordinator/kc_request.h"
 
+#ifndef SLOTS
 #define SLOTS    64
+#endif
 #define BATCHES  8192
 #define NOW      ((kc_time_t) { 1700000000000, 1000 })
 
