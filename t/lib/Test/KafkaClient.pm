@@ -16,7 +16,7 @@ use Test::More;
 use Test::KafkaNginx;
 
 use Exporter 'import';
-our @EXPORT = qw(broker bootstrap finish tool cache here jars venv run_tap
+our @EXPORT = qw(broker bootstrap finish tool cache cached here jars venv run_tap
     output);
 
 my ($here) = abs_path(__FILE__) =~ m{^(.*/t)/lib/Test/} or die;
