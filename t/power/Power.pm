@@ -35,6 +35,9 @@ sub new {
         config => $o{config} || {}, preload => ["$self->{bin}/powercut.so"]);
     $self->{data} = $self->{t}->data;
 
+    # Sockets of a killed process may outlive it a moment; nginx tries again.
+    $self->{t}->allow(qr/bind\(\) to \S+ failed \(98: /);
+
     mkdir $self->{data} or die;
     $self->own;
 

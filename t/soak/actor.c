@@ -7,7 +7,8 @@
 #include <stdlib.h>
 
 static pthread_mutex_t  lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t   changed = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t   changed = PTHREAD_COND_INITIALIZER;  /* parked, gone */
+static pthread_cond_t   resumed = PTHREAD_COND_INITIALIZER;
 static int              running, parked;
 
 typedef struct {
@@ -75,7 +76,7 @@ actor_pause(void)
     while (paused && !quitting) {
         parked++;
         pthread_cond_broadcast(&changed);
-        pthread_cond_wait(&changed, &lock);
+        pthread_cond_wait(&resumed, &lock);
         parked--;
     }
 
@@ -93,7 +94,7 @@ actors_pause(bool on)
 
     pthread_mutex_lock(&lock);
     paused = on;
-    pthread_cond_broadcast(&changed);
+    pthread_cond_broadcast(&resumed);
 
     while (on && parked < running) {
         clock_gettime(CLOCK_REALTIME, &ts);
@@ -117,7 +118,7 @@ actors_quit(void)
 
     pthread_mutex_lock(&lock);
     quitting = true;
-    pthread_cond_broadcast(&changed);
+    pthread_cond_broadcast(&resumed);
 
     while (running) {
         clock_gettime(CLOCK_REALTIME, &ts);

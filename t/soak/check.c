@@ -20,6 +20,7 @@ typedef struct {
 } reading_t;
 
 static conn_t  conn;
+static bool    given_up;            /* on the broker: not to wait again */
 
 
 /* Waits for the broker (it may be starting); false when it never comes. */
@@ -34,9 +35,7 @@ again(int error, int64_t until, const char *what)
     if (now_ms() > until) {
         fault("check: %s answers error %d for %d seconds", what, error,
               options.patience);
-
-        /* what is broken is broken: do not wait for the others as long */
-        options.patience = options.patience > 3 ? 3 : options.patience;
+        given_up = true;
         return false;
     }
 
@@ -379,13 +378,14 @@ part(part_t *p)
 bool
 check_all(void)
 {
-    int       i, gone = 0, patience = options.patience;
+    int       i, gone = 0;
     topic_t  *t;
     uint64_t  before = counters.faults;
 
     conn_init(&conn, "check", NULL);
+    given_up = false;
 
-    for (t = topics; t; t = t->next) {
+    for (t = topics; t && !given_up; t = t->next) {
 
         if (t->state == TOPIC_DELETED) {
             if (gone++ < GONE_MAX) {
@@ -393,14 +393,13 @@ check_all(void)
             }
 
         } else if (t->state == TOPIC_LIVE && topic(t)) {
-            for (i = 0; i < t->parts_n; i++) {
+            for (i = 0; i < t->parts_n && !given_up; i++) {
                 part(&t->parts[i]);
             }
         }
     }
 
     conn_free(&conn);
-    options.patience = patience;
 
     return counters.faults == before;
 }
