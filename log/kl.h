@@ -120,10 +120,12 @@ typedef struct {
     int64_t     first_open_txn;     /* INT64_MAX: none */
     int64_t     bytes;              /* of all .log files */
     int32_t     leader_epoch;       /* of the last append */
+    int64_t     aborted_last;       /* the last abort's marker, -1: none */
 } kl_offsets_t;
 
 /* With caching false the high watermark is flushed, else log_end; the last
- * stable offset is the lower of that and first_open_txn. */
+ * stable offset is the lower of that and first_open_txn (which is never below
+ * log_start).  A fetch from above aborted_last has no aborted transactions. */
 void kl_snapshot(kl_part_t *p, kl_offsets_t *o);
 
 
@@ -158,6 +160,8 @@ typedef struct {
     int64_t  producer_expiration_ms;
     bool     append_time;               /* message.timestamp.type */
     bool     compacted;
+    bool     verify;                    /* transactional batches need
+                                           kl_txn_verify() */
 } kl_config_t;
 
 /*
@@ -192,6 +196,7 @@ kl_rc_t kl_recover(kl_log_t *log, int32_t leader_epoch, const kl_config_t *cf,
 /* What an append answers. */
 typedef struct {
     int16_t  error;                     /* Kafka's, with KL_REFUSED */
+    bool     unverified;                /* refused for want of verification */
     bool     duplicate;                 /* from the producer's window */
     int64_t  base_offset;               /* of the batch, or of its original */
     int64_t  next_offset;               /* acks=all waits for flushed >= this */
@@ -209,6 +214,91 @@ typedef struct {
 kl_rc_t kl_append(kl_log_t *log, uint8_t *data, kf_batch_t *b,
     const kl_config_t *cf, int32_t leader_epoch, int64_t now_ms,
     kl_append_t *res);
+
+/*
+ * Transactions (PROTOCOL B.3, B.4, D; KIP-98, KIP-890).
+ *
+ * kl_txn_verify() marks (producer id, epoch) as allowed to append transactional
+ * batches here: the coordinator's word that the partition is in its ongoing
+ * transaction, given under the coordinator's lock.  The marker takes it away.
+ * No I/O: a partition that is not open yet is not opened (KL_FAILED).  Marks
+ * are kept in memory only and may be lost (restart, repair, a full pool, not
+ * open at the time), so that before an unverified batch is refused the
+ * coordinator is asked again, marks what it has, and the append is repeated.
+ * from_zero (transaction version 2): the first batch must have sequence 0 even
+ * if the partition knows nothing of the producer.
+ * KL_REFUSED: the partition has seen a later epoch (INVALID_PRODUCER_EPOCH).
+ *
+ * With cf->verify an append of a transactional batch checks, in this order:
+ * an epoch below the known or the marked one, or above the marked one, is
+ * INVALID_PRODUCER_EPOCH; a duplicate is answered as such; without a mark and
+ * without an open transaction at that epoch it is INVALID_TXN_STATE with
+ * res->unverified set; then the sequence.
+ */
+kl_rc_t kl_txn_verify(kl_log_t *log, int64_t producer_id, int16_t epoch,
+    bool from_zero, int64_t now_ms);
+
+
+typedef struct {
+    int64_t  producer_id;
+    int16_t  producer_epoch;            /* version 2: already the bumped one */
+    int32_t  coordinator_epoch;
+    bool     commit;
+    bool     forced;
+} kl_marker_t;
+
+typedef struct {
+    int16_t  error;                     /* Kafka's, with KL_REFUSED */
+    bool     written;
+    int64_t  offset;                    /* of the marker, -1: none written */
+    int64_t  next_offset;               /* done when flushed >= this */
+} kl_marked_t;
+
+/*
+ * Ends the producer's transaction in this partition.  Idempotent: without an
+ * open (or marked) transaction at an epoch <= the marker's nothing is written
+ * and the answer is KL_OK; next_offset is then the log's end, as another
+ * process may have written the marker and not flushed it.
+ * forced (WriteTxnMarkers): is written in any case, but KL_REFUSED with
+ * INVALID_PRODUCER_EPOCH below the known epoch, or with
+ * TRANSACTION_COORDINATOR_FENCED below the known coordinator epoch.
+ * An abort is in the transaction index before the last stable offset moves.
+ */
+kl_rc_t kl_append_marker(kl_log_t *log, const kl_marker_t *m,
+    const kl_config_t *cf, int32_t leader_epoch, int64_t now_ms,
+    kl_marked_t *res);
+
+
+typedef struct {
+    int64_t  producer_id;
+    int64_t  first_offset;
+} kl_aborted_t;
+
+/*
+ * The aborted transactions that a reader of [offset, upto) must know: marker at
+ * or above offset, first offset below upto; by first offset.  upto: the end of
+ * the data that is returned (at most the last stable offset).  *n may come out
+ * greater than max; then the list is incomplete: call again with more room.
+ * No I/O when offset is above aborted_last; else small reads.
+ */
+kl_rc_t kl_aborted(kl_log_t *log, int64_t offset, int64_t upto,
+    kl_aborted_t *list, size_t max, size_t *n);
+
+
+typedef struct {
+    int64_t  producer_id;
+    int16_t  producer_epoch;
+    int32_t  last_sequence;             /* -1: none in this epoch */
+    int64_t  last_timestamp_ms;         /* of its last batch; -1: not known */
+    int32_t  coordinator_epoch;         /* of its last marker, or -1 */
+    int64_t  txn_start;                 /* of the open transaction, or -1 */
+} kl_producer_info_t;
+
+/* A copy of the producers' state, open_only: of those with an open
+ * transaction, by first offset.  *list is malloc()ed, NULL when *n is 0.
+ * Opens a partition that is NEW. */
+kl_rc_t kl_producers(kl_log_t *log, bool open_only, kl_producer_info_t **list,
+    size_t *n);
 
 /*
  * Makes everything up to the current end durable: fdatasync of each segment
@@ -269,7 +359,8 @@ int32_t kl_epoch_of(kl_log_t *log, int64_t offset);
 
 /*
  * Background work, each a thread's: retention by time and size never passes
- * upto (the high watermark); *removed counts segments.  Expired producers go.
+ * upto (the high watermark) nor an open transaction; *removed counts segments.
+ * Expired producers go, unless they have an open transaction.
  * A topic that is only compacted has -1 for both bounds.
  */
 kl_rc_t kl_retain(kl_log_t *log, const kl_config_t *cf, int64_t now_ms,
