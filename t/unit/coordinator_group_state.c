@@ -9,7 +9,7 @@
 #include "../../coordinator/kc_group_int.h"
 
 
-/* --- memory ----------------------------------------------------------------- */
+/* --- memory -------------------------------------------------------------- */
 
 static join_t  one, two_, idle;
 static int     got;                 /* what the action answered */
@@ -181,7 +181,7 @@ test_memory(const char *name, void (*act)(void))
 }
 
 
-/* --- snapshots ---------------------------------------------------------------- */
+/* --- snapshots ----------------------------------------------------------- */
 
 typedef struct {
     uint8_t  *data[64];
@@ -317,7 +317,7 @@ test_snapshot(void)
 }
 
 
-/* --- large groups ------------------------------------------------------------- */
+/* --- large groups -------------------------------------------------------- */
 
 static void
 test_large(void)
@@ -436,7 +436,7 @@ test_large(void)
 }
 
 
-/* --- records that cannot be ----------------------------------------------------- */
+/* --- records that cannot be ---------------------------------------------- */
 
 static int64_t
 replay_one(world_t *o, kf_journal_number_t type, const void *record)
@@ -458,24 +458,26 @@ replay_one(world_t *o, kf_journal_number_t type, const void *record)
 }
 
 
-#define bad(type, r, label)                                                   \
-    do {                                                                      \
-        world_t  o_;                                                          \
-                                                                              \
-        world_start(&o_);                                                     \
-        world_replay(&w, &o_);                                                \
-        is(replay_one(&o_, type, r), KC_CORRUPT, label);                      \
-        kc_state_free(&o_.kc);                                                \
-        ok(o_.live == 0, "and leaves nothing behind");                        \
-        kc_done(&o_.kc);                                                      \
-        kf_heap_free(&o_.heap);                                               \
-    } while (0)
+static void
+bad(kf_journal_number_t type, const void *record, const char *label)
+{
+    static world_t  o;
+
+    world_start(&o);
+    world_replay(&w, &o);
+    is(replay_one(&o, type, record), KC_CORRUPT, label);
+    kc_state_free(&o.kc);
+    ok(o.live == 0, "and leaves nothing behind");
+    kc_done(&o.kc);
+    kf_heap_free(&o.heap);
+}
 
 
 static void
 test_corrupt(void)
 {
     int32_t                                   parts[] = { 0 };
+    static world_t                            fresh;
     kf_group_record_t                         g;
     kf_group_record_members_t                 m[2];
     kf_group_record_protocols_t               p = { s("range"), s("R") };
@@ -511,15 +513,11 @@ test_corrupt(void)
     g.members = m;
     g.members_n = 2;
 
-    {
-        world_t  o_;
-
-        world_start(&o_);
-        world_replay(&w, &o_);
-        is(replay_one(&o_, KF_GROUP_RECORD, &g), KC_OK, "a good one");
-        ok(kc_check(&o_.kc) == NULL, "it is sound");
-        world_end(&o_);
-    }
+    world_start(&fresh);
+    world_replay(&w, &fresh);
+    is(replay_one(&fresh, KF_GROUP_RECORD, &g), KC_OK, "a good one");
+    ok(kc_check(&fresh.kc) == NULL, "it is sound");
+    world_end(&fresh);
 
     m[1].member_id = s("a");
     bad(KF_GROUP_RECORD, &g, "a member twice");
@@ -630,7 +628,7 @@ test_corrupt(void)
 }
 
 
-/* --- sizes ------------------------------------------------------------------------ */
+/* --- sizes --------------------------------------------------------------- */
 
 static size_t  slab_bytes;
 
