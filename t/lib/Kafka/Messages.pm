@@ -139,6 +139,128 @@ DescribeTopicPartitions => [75, 0, 0, 0,
      OfflineReplicas:[i32]}]; TopicAuthorizedOperations:i32}];
      NextCursor:{TopicName:str; PartitionIndex:i32}?'],
 
+OffsetCommit => [8, 2, 10, 8,
+    'GroupId:str; GenerationIdOrMemberEpoch:i32<=-1>; MemberId:str;
+     GroupInstanceId:str?<7+>; RetentionTimeMs:i64<2-4 =-1>;
+     Topics:[{Name:str<0-9>; TopicId:uuid<10+>;
+     Partitions:[{PartitionIndex:i32; CommittedOffset:i64;
+     CommittedLeaderEpoch:i32<6+ =-1>; CommittedMetadata:str?}]}]',
+    'ThrottleTimeMs:i32<3+>; Topics:[{Name:str<0-9>; TopicId:uuid<10+>;
+     Partitions:[{PartitionIndex:i32; ErrorCode:i16}]}]'],
+
+OffsetFetch => [9, 1, 10, 6,
+    'GroupId:str<0-7>; Topics:[{Name:str<0-7>;
+     PartitionIndexes:[i32]<0-7>}]?(2+)<0-7>; Groups:[{GroupId:str<8+>;
+     MemberId:str?<9+>; MemberEpoch:i32<9+ =-1>; Topics:[{Name:str<8-9>;
+     TopicId:uuid<10+>; PartitionIndexes:[i32]<8+>}]?<8+>}]<8+>;
+     RequireStable:bool<7+>',
+    'ThrottleTimeMs:i32<3+>; Topics:[{Name:str<0-7>;
+     Partitions:[{PartitionIndex:i32<0-7>; CommittedOffset:i64<0-7>;
+     CommittedLeaderEpoch:i32<5-7 =-1>; Metadata:str?<0-7>;
+     ErrorCode:i16<0-7>}]<0-7>}]<0-7>; ErrorCode:i16<2-7>;
+     Groups:[{GroupId:str<8+>; Topics:[{Name:str<8-9>;
+     TopicId:uuid<10+>; Partitions:[{PartitionIndex:i32<8+>;
+     CommittedOffset:i64<8+>; CommittedLeaderEpoch:i32<8+ =-1>;
+     Metadata:str?<8+>; ErrorCode:i16<8+>}]<8+>}]<8+>;
+     ErrorCode:i16<8+>}]<8+>'],
+
+FindCoordinator => [10, 0, 6, 3,
+    'Key:str<0-3>; KeyType:i8<1+>; CoordinatorKeys:[str]<4+>',
+    'ThrottleTimeMs:i32<1+>; ErrorCode:i16<0-3>; ErrorMessage:str?<1-3>;
+     NodeId:i32<0-3>; Host:str<0-3>; Port:i32<0-3>;
+     Coordinators:[{Key:str<4+>; NodeId:i32<4+>; Host:str<4+>;
+     Port:i32<4+>; ErrorCode:i16<4+>; ErrorMessage:str?<4+>}]<4+>'],
+
+JoinGroup => [11, 0, 9, 6,
+    'GroupId:str; SessionTimeoutMs:i32; RebalanceTimeoutMs:i32<1+ =-1>;
+     MemberId:str; GroupInstanceId:str?<5+>; ProtocolType:str;
+     Protocols:[{Name:str; Metadata:bytes}]; Reason:str?<8+>',
+    'ThrottleTimeMs:i32<2+>; ErrorCode:i16; GenerationId:i32<=-1>;
+     ProtocolType:str?<7+>; ProtocolName:str?(7+); Leader:str;
+     SkipAssignment:bool<9+>; MemberId:str; Members:[{MemberId:str;
+     GroupInstanceId:str?<5+>; Metadata:bytes}]'],
+
+Heartbeat => [12, 0, 4, 4,
+    'GroupId:str; GenerationId:i32; MemberId:str;
+     GroupInstanceId:str?<3+>',
+    'ThrottleTimeMs:i32<1+>; ErrorCode:i16'],
+
+LeaveGroup => [13, 0, 5, 4,
+    'GroupId:str; MemberId:str<0-2>; Members:[{MemberId:str<3+>;
+     GroupInstanceId:str?<3+>; Reason:str?<5+>}]<3+>',
+    'ThrottleTimeMs:i32<1+>; ErrorCode:i16; Members:[{MemberId:str<3+>;
+     GroupInstanceId:str?<3+>; ErrorCode:i16<3+>}]<3+>'],
+
+SyncGroup => [14, 0, 5, 4,
+    'GroupId:str; GenerationId:i32; MemberId:str;
+     GroupInstanceId:str?<3+>; ProtocolType:str?<5+>;
+     ProtocolName:str?<5+>; Assignments:[{MemberId:str;
+     Assignment:bytes}]',
+    'ThrottleTimeMs:i32<1+>; ErrorCode:i16; ProtocolType:str?<5+>;
+     ProtocolName:str?<5+>; Assignment:bytes'],
+
+DescribeGroups => [15, 0, 6, 5,
+    'Groups:[str]; IncludeAuthorizedOperations:bool<3+>',
+    'ThrottleTimeMs:i32<1+>; Groups:[{ErrorCode:i16;
+     ErrorMessage:str?<6+>; GroupId:str; GroupState:str;
+     ProtocolType:str; ProtocolData:str; Members:[{MemberId:str;
+     GroupInstanceId:str?<4+>; ClientId:str; ClientHost:str;
+     MemberMetadata:bytes; MemberAssignment:bytes}];
+     AuthorizedOperations:i32<3+ =-2147483648>}]'],
+
+ListGroups => [16, 0, 5, 3,
+    'StatesFilter:[str]<4+>; TypesFilter:[str]<5+>',
+    'ThrottleTimeMs:i32<1+>; ErrorCode:i16; Groups:[{GroupId:str;
+     ProtocolType:str; GroupState:str<4+>; GroupType:str<5+>}]'],
+
+DeleteRecords => [21, 0, 2, 2,
+    'Topics:[{Name:str; Partitions:[{PartitionIndex:i32; Offset:i64}]}];
+     TimeoutMs:i32',
+    'ThrottleTimeMs:i32; Topics:[{Name:str;
+     Partitions:[{PartitionIndex:i32; LowWatermark:i64;
+     ErrorCode:i16}]}]'],
+
+AlterConfigs => [33, 0, 2, 2,
+    'Resources:[{ResourceType:i8; ResourceName:str; Configs:[{Name:str;
+     Value:str?}]}]; ValidateOnly:bool',
+    'ThrottleTimeMs:i32; Responses:[{ErrorCode:i16; ErrorMessage:str?;
+     ResourceType:i8; ResourceName:str}]'],
+
+DescribeLogDirs => [35, 1, 5, 2,
+    'Topics:[{Topic:str; Partitions:[i32]}]?',
+    'ThrottleTimeMs:i32; ErrorCode:i16<3+>; Results:[{ErrorCode:i16;
+     LogDir:str; Topics:[{Name:str; Partitions:[{PartitionIndex:i32;
+     PartitionSize:i64; OffsetLag:i64; IsFutureKey:bool}]}];
+     TotalBytes:i64<4+ =-1>; UsableBytes:i64<4+ =-1>;
+     IsCordoned:bool<5+>}]'],
+
+CreatePartitions => [37, 0, 3, 2,
+    'Topics:[{Name:str; Count:i32; Assignments:[{BrokerIds:[i32]}]?}];
+     TimeoutMs:i32; ValidateOnly:bool',
+    'ThrottleTimeMs:i32; Results:[{Name:str; ErrorCode:i16;
+     ErrorMessage:str?<=null>}]'],
+
+DeleteGroups => [42, 0, 3, 2,
+    'GroupsNames:[str]',
+    'ThrottleTimeMs:i32; Results:[{GroupId:str; ErrorCode:i16;
+     ErrorMessage:str?<3+>}]'],
+
+IncrementalAlterConfigs => [44, 0, 1, 1,
+    'Resources:[{ResourceType:i8; ResourceName:str; Configs:[{Name:str;
+     ConfigOperation:i8; Value:str?}]}]; ValidateOnly:bool',
+    'ThrottleTimeMs:i32; Responses:[{ErrorCode:i16; ErrorMessage:str?;
+     ResourceType:i8; ResourceName:str}]'],
+
+OffsetDelete => [47, 0, 0, 99,
+    'GroupId:str; Topics:[{Name:str; Partitions:[{PartitionIndex:i32}]}]',
+    'ErrorCode:i16; ThrottleTimeMs:i32; Topics:[{Name:str;
+     Partitions:[{PartitionIndex:i32; ErrorCode:i16}]}]'],
+
+ListConfigResources => [74, 0, 1, 0,
+    'ResourceTypes:[i8]<1+>',
+    'ThrottleTimeMs:i32; ErrorCode:i16;
+     ConfigResources:[{ResourceName:str; ResourceType:i8<1+ =16>}]'],
+
 # Asked for only to see how a key that the broker does not serve is treated.
 SaslHandshake => [17, 0, 1, 99, 'Mechanism:str',
     'ErrorCode:i16; Mechanisms:[str]'],

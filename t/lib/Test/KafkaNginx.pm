@@ -390,13 +390,23 @@ sub stat_of {
 }
 
 
+# A process whose first thread has ended is a zombie before its other threads
+# have, and holds its sockets until then.
+sub alive {
+    my ($pid) = @_;
+
+    return ((stat_of($pid))[1] // 'Z') ne 'Z'
+        || (() = glob "/proc/$pid/task/*") > 1;
+}
+
+
 # Every process that was started in the test's directory.
 sub processes {
     my ($self) = @_;
 
     return grep {
         (readlink("/proc/$_/cwd") // '') eq $self->{dir}
-            && $_ != $$ && ((stat_of($_))[1] // 'Z') ne 'Z'
+            && $_ != $$ && alive($_)
     } map /(\d+)/, glob '/proc/[0-9]*';
 }
 
