@@ -56,10 +56,10 @@ ngx_kafka_coord_lock(ngx_kafka_broker_t *b)
         return NGX_AGAIN;
     }
 
-    if (b->epoch != atomic_load(&b->zone->epoch)
-        && ngx_kafka_coord_attach(b) != NGX_OK)
-    {
+    if (b->epoch != atomic_load(&b->zone->epoch)) {
+        /* recovered by another worker: whatever waits here looks again */
         ngx_kafka_coord_leave(b);
+        ngx_kafka_broker_suspend(b);
         return NGX_AGAIN;
     }
 

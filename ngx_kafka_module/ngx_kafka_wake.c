@@ -338,6 +338,7 @@ ngx_kafka_wake_take(ngx_kafka_broker_t *b)
     }
 
     if (why & NGX_KAFKA_WAKE_STATE) {
+        ngx_kafka_broker_suspend(b);
         ngx_kafka_broker_step(b);
     }
 }
