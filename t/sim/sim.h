@@ -9,6 +9,7 @@
  *   sim_boot.h     snapshots, start and stop, power cut
  *   sim_check.h    the broker compared with the model
  *   sim_client.h   producers, admins, consumers
+ *   sim_group.h    classic groups: members, commits, and their checks
  *   sim_test.c     the schedule, seeds, the command line
  *
  * Faults that have to be survived: a worker that dies at any call that the
@@ -68,7 +69,11 @@
     X(PID_AT_HAND, "rest-of-a-block-survives")                                \
     X(REMOVE_EARLY, "files-removed-before-journal-flush")                     \
     X(SNAPSHOT_LOST, "snapshot-not-synced")                                   \
-    X(SAME_EPOCH, "leader-epoch-not-raised")
+    X(SAME_EPOCH, "leader-epoch-not-raised")                                  \
+    X(NO_WAKE, "group-not-woken")                                             \
+    X(NO_GENERATION, "generation-not-journaled")                              \
+    X(NO_OFFSETS, "offsets-not-journaled")                                    \
+    X(NO_TICK, "group-timer-not-run")
 
 typedef enum {
 #define X(name, text)  BREAK_##name,
@@ -228,7 +233,10 @@ typedef struct {
     kf_heap_t    heap;                  /* of the section under way */
     kf_arena_t   arena;
 
+    bool         calm;                  /* no more deaths and losses */
+
     /* counted, to see that a run does something */
+    uint64_t     synced, commits;
     uint64_t     acks, reads, deaths, crashes, restarts, duplicates, recoveries,
                  snapshots, created, deleted, truncated;
 } world_t;

@@ -34,6 +34,11 @@ log_line(void *ctx, kl_log_level_t level, int err, const char *line)
 }
 
 
+/* sim_group.h */
+static void groups_woken(worker_t *wk);
+static void groups_append(const uint8_t *batch, const kf_batch_t *b);
+
+
 /* --- the world as the coordinator calls it -------------------------------- */
 
 /* Every call is a point where the worker may die. */
@@ -130,14 +135,15 @@ journal_flushed(void)
 }
 
 
+/* Does the batch begin with such a record? */
 static bool
-is_pid_block(const uint8_t *batch)
+begins_with(const uint8_t *batch, int type)
 {
     kf_record_t     r;
     const uint8_t  *pos = batch + KF_BATCH_HEADER;
 
     return kf_record_next(&pos, batch + 4096, &r) == KF_OK && r.value.len > 2
-           && r.value.data[1] == KF_PRODUCER_IDS_RECORD;
+           && r.value.data[1] == type;
 }
 
 
@@ -151,12 +157,18 @@ sim_append(void *ctx, uint8_t *batch, size_t len, int64_t *end)
 
     call();
 
-    if (chance(1)) {
+    if (chance(1) && !w.calm) {
         trace("  the journal refuses");
         return -1;
     }
 
-    if (w.broken == BREAK_NO_PID_BLOCK && is_pid_block(batch)) {
+    if ((w.broken == BREAK_NO_PID_BLOCK
+         && begins_with(batch, KF_PRODUCER_IDS_RECORD))
+        || (w.broken == BREAK_NO_GENERATION
+            && begins_with(batch, KF_GROUP_RECORD))
+        || (w.broken == BREAK_NO_OFFSETS
+            && begins_with(batch, KF_OFFSETS_RECORD)))
+    {
         *end = journal_end();
         return 0;
     }
@@ -164,6 +176,8 @@ sim_append(void *ctx, uint8_t *batch, size_t len, int64_t *end)
     if (kf_batch_header(batch, len, &b) != KF_OK) {
         fail("the coordinator made a bad batch");
     }
+
+    groups_append(batch, &b);
 
     rc = kl_append(wk->journal, batch, &b, &journal_config, 0, now().wall_ms,
                    &res);
@@ -649,7 +663,7 @@ section(worker_t *wk, void (*fn)(worker_t *wk, void *arg), void *arg)
     kf_heap_free(&w.heap);
     kf_arena_init(&w.arena, kf_heap_chunk, &w.heap, 1024 * 1024);
 
-    w.die_in = chance(3) ? 1 + rnd(20) : 0;
+    w.die_in = chance(3) && !w.calm ? 1 + rnd(20) : 0;
     wk->section = true;
 
     if (setjmp(w.death)) {
@@ -672,6 +686,7 @@ section(worker_t *wk, void (*fn)(worker_t *wk, void *arg), void *arg)
 
     kc_attach(&wk->kc, w.state);
     fn(wk, arg);
+    groups_woken(wk);
 
     w.die_in = 0;
     wk->section = false;

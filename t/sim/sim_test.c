@@ -10,9 +10,9 @@
  */
 
 #include "../tap.h"
-#include "sim_client.h"
+#include "sim_group.h"
 
-static uint32_t  steps = 900;
+static uint32_t  steps = 2200;
 
 
 static void
@@ -182,6 +182,7 @@ static void
 check_step(void)
 {
     check_all(false);
+    check_groups();
 }
 
 
@@ -190,7 +191,9 @@ crash_step(void)
 {
     crash();
     clients_disconnect(true);
+    groups_disconnect();
     check_all(true);
+    check_groups();
 }
 
 
@@ -199,7 +202,9 @@ restart_step(void)
 {
     clean_restart();
     clients_disconnect(true);
+    groups_disconnect();
     check_all(true);
+    check_groups();
 }
 
 
@@ -221,6 +226,11 @@ static const struct {
     { check_step, 8 },
     { crash_step, 6 },
     { restart_step, 2 },
+    { group_step, 1200 },
+    { group_late_step, 25 },
+    { group_admin_step, 3 },
+    { tick_step, 60 },
+    { time_step, 4 },
 };
 
 #define ACTIONS  (sizeof(actions) / sizeof(actions[0]))
@@ -298,6 +308,7 @@ run(uint64_t seed, break_t broken, uint64_t *counts)
     dir_make();
     model_clear();
     clients_reset();
+    groups_reset();
     weights_choose();
     durable_n = 0;
     clean = true;
@@ -313,7 +324,10 @@ run(uint64_t seed, break_t broken, uint64_t *counts)
         /* the last word: a power cut, and then all of it */
         crash();
         clients_disconnect(true);
+        groups_disconnect();
         check_all(true);
+        check_groups();
+        groups_settle();
 
     } else {
         clean = false;
@@ -330,6 +344,8 @@ run(uint64_t seed, break_t broken, uint64_t *counts)
         counts[7] += w.created;
         counts[8] += w.deleted;
         counts[9] += w.truncated;
+        counts[10] += w.synced;
+        counts[11] += w.commits;
     }
 
     world_clear();
@@ -358,7 +374,7 @@ print_failure(uint64_t seed)
 static bool
 run_clean(uint64_t from, uint64_t to)
 {
-    uint64_t  seed, c[10] = { 0 };
+    uint64_t  seed, c[12] = { 0 };
 
     for (seed = from; seed <= to; seed++) {
         if (!run(seed, BREAK_NONE, c)) {
@@ -373,12 +389,14 @@ run_clean(uint64_t from, uint64_t to)
        (unsigned long long) to);
     diag("%llu acks, %llu reads, %llu deaths, %llu power cuts, %llu "
          "duplicates, %llu recoveries, %llu snapshots, %llu topics created, "
-         "%llu deleted, %llu starts with a cut log",
+         "%llu deleted, %llu starts with a cut log, %llu assignments heard, "
+         "%llu offsets",
          (unsigned long long) c[0], (unsigned long long) c[1],
          (unsigned long long) c[2], (unsigned long long) c[3],
          (unsigned long long) c[4], (unsigned long long) c[5],
          (unsigned long long) c[6], (unsigned long long) c[7],
-         (unsigned long long) c[8], (unsigned long long) c[9]);
+         (unsigned long long) c[8], (unsigned long long) c[9],
+         (unsigned long long) c[10], (unsigned long long) c[11]);
 
     return true;
 }

@@ -1,0 +1,1178 @@
+/*
+ * Classic groups in the simulator: members that join, vanish, come late, repeat
+ * themselves and change their minds; commits; admins that delete; the timer.
+ *
+ *   G1  a generation has one leader, whoever asks and whenever;
+ *   G2  no group's generation is below one that a member has heard of;
+ *   G3  no committed offset goes back behind one that was answered, for a commit
+ *       or a fetch;
+ *   G4  no request waits that its poll would answer, unless it has been woken;
+ *   G5  an assignment belongs to one member of its generation;
+ *   G6  the timer leaves nothing behind that is due, and a group whose members
+ *       are there comes to rest.
+ *
+ * A deletion is what the journal gets (see group_record): what was promised
+ * before it is forgotten at that moment, whether it survives or not.
+ */
+
+#ifndef SIM_GROUP_H
+#define SIM_GROUP_H
+
+#include "sim_client.h"
+#include "../../coordinator/kc_group_int.h"
+
+#define GROUPS      3
+#define MEMBERS     8
+#define LIST        64                  /* members of a generation, ghosts too */
+#define GENERATIONS 512
+#define REGISTERED  4096
+#define ID          80
+
+#define SESSION     6000
+#define REBALANCE   3000
+
+
+/* --- what was promised --------------------------------------------------- */
+
+typedef struct {
+    char      name[8];
+    uint64_t  life;                     /* it was deleted so often */
+    int32_t   heard;                    /* the last generation heard of */
+    int       leaders[GENERATIONS];     /* member + 1, by generation */
+    int       owners[GENERATIONS][LIST];
+    int64_t   counter;                  /* offsets committed: it counts */
+    int64_t   acked[TOPICS][TOPIC_PARTS];
+} mgroup_t;
+
+static mgroup_t  mgroups[GROUPS];
+
+/* Which member an id was given to. */
+static struct {
+    char  id[ID];
+    int   member;
+} registry[REGISTERED];
+
+static uint32_t  registry_n;
+
+
+typedef enum {
+    OUT = 0, JOIN_PARKED, JOIN_ASKED, IN, SYNC_PARKED, SYNC_ASKED, STABLE
+} stage_t;
+
+typedef struct {
+    stage_t    stage;
+    int        group;
+    int16_t    version;
+    bool       fixed;                   /* static */
+    int        mood;                    /* of its metadata */
+    char       id[ID];
+    int32_t    generation;
+    bool       leads;
+    int        n;                       /* the leader's list */
+    char       ids[LIST][ID];
+
+    /* the request under way, and where it waits */
+    char       asked_id[ID];
+    worker_t  *wk;
+    uint64_t   epoch;
+    kc_park_t  park;
+    char       park_id[ID];
+    bool       woken;
+    bool       parked;                  /* KC_PARK, just now */
+
+    /* an answer that waits for the journal */
+    int64_t    wait;
+    uint64_t   life;
+    int16_t    error;
+    int32_t    answer_generation;
+    bool       skip;
+    int        leader;                  /* a member, -1: unknown */
+    char       answer_id[ID];
+    int        answer_n;
+    char       answer_ids[LIST][ID];
+    char       assignment[32];
+
+    /* a commit or a fetch under way */
+    int        topic;                   /* in the model, -1 */
+    int32_t    partition;
+    int64_t    offset;
+    int64_t    offset_wait;
+    bool       fetched;
+} gmember_t;
+
+static gmember_t  gmembers[MEMBERS];
+
+
+static kf_str_t
+text_str(const char *text)
+{
+    return (kf_str_t) { (const uint8_t *) text, (uint32_t) strlen(text) };
+}
+
+
+static void
+text_copy(char *out, size_t size, kf_str_t s)
+{
+    snprintf(out, size, "%.*s", (int) s.len,
+             s.data ? (const char *) s.data : "");
+}
+
+
+static void
+registry_add(const char *id, int member)
+{
+    snprintf(registry[registry_n % REGISTERED].id, ID, "%s", id);
+    registry[registry_n++ % REGISTERED].member = member;
+}
+
+
+static int
+registry_find(const char *id)
+{
+    uint32_t  i, n = registry_n < REGISTERED ? registry_n : REGISTERED;
+
+    for (i = 0; i < n; i++) {
+        if (strcmp(registry[i].id, id) == 0) {
+            return registry[i].member;
+        }
+    }
+
+    return -1;
+}
+
+
+static int
+mgroup_find(kf_str_t name)
+{
+    int  i;
+
+    for (i = 0; i < GROUPS; i++) {
+        if (kf_str_eq(text_str(mgroups[i].name), name)) {
+            return i;
+        }
+    }
+
+    return -1;
+}
+
+
+/* A record is about to be appended: a deletion ends what was promised. */
+static void
+group_record(const uint8_t *value, uint32_t len)
+{
+    int                        i, topic;
+    int32_t                    p;
+    kf_reader_t                r;
+    kf_heap_t                  heap = { NULL };
+    kf_arena_t                 arena;
+    kf_delete_group_record_t   dg;
+    kf_delete_topic_record_t   dt;
+
+    kf_arena_init(&arena, kf_heap_chunk, &heap, 65536);
+    kf_reader_init(&r, value + 4, len - 4);
+
+    if (value[1] == KF_DELETE_GROUP_RECORD
+        && kf_decode_delete_group_record(&r, 0, &arena, &dg) == KF_OK)
+    {
+        i = mgroup_find(dg.group_id);
+
+        if (i >= 0) {
+            trace("  group %s goes", mgroups[i].name);
+            mgroups[i].life++;
+            mgroups[i].heard = 0;
+            memset(mgroups[i].leaders, 0, sizeof(mgroups[i].leaders));
+            memset(mgroups[i].owners, 0, sizeof(mgroups[i].owners));
+            memset(mgroups[i].acked, 0, sizeof(mgroups[i].acked));
+        }
+
+    } else if (value[1] == KF_DELETE_TOPIC_RECORD
+               && kf_decode_delete_topic_record(&r, 0, &arena, &dt) == KF_OK)
+    {
+        topic = model_topic(dt.topic_id);
+
+        for (i = 0; topic >= 0 && i < GROUPS; i++) {
+            for (p = 0; p < TOPIC_PARTS; p++) {
+                mgroups[i].acked[topic][p] = 0;
+            }
+        }
+    }
+
+    kf_heap_free(&heap);
+}
+
+
+static void
+groups_append(const uint8_t *batch, const kf_batch_t *b)
+{
+    int32_t         n;
+    kf_record_t     r;
+    const uint8_t  *pos = batch + KF_BATCH_HEADER;
+
+    for (n = 0; n < b->record_count; n++) {
+        if (kf_record_next(&pos, batch + b->size, &r) == KF_OK) {
+            group_record(r.value.data, r.value.len);
+        }
+    }
+}
+
+
+/* --- waiting ------------------------------------------------------------- */
+
+static void
+groups_woken(worker_t *wk)
+{
+    int              k;
+    uint32_t         i, n;
+    const uint32_t  *hashes;
+
+    n = kc_woken_take(&wk->kc, &hashes);
+
+    for (i = 0; i < n; i++) {
+        if (w.broken == BREAK_NO_WAKE && chance(20)) {
+            continue;
+        }
+
+        for (k = 0; k < MEMBERS; k++) {
+            if (gmembers[k].park.hash == hashes[i]) {
+                gmembers[k].woken = true;
+            }
+        }
+    }
+}
+
+
+static kf_join_group_request_t
+join_request(gmember_t *m, kf_join_group_request_protocols_t *p)
+{
+    static const char *const  moods[] = { "calm", "merry", "blue" };
+    kf_join_group_request_t   req;
+
+    memset(&req, 0, sizeof(req));
+    p->name = kf_str("range");
+    p->metadata = text_str(moods[m->mood]);
+    req.group_id = text_str(mgroups[m->group].name);
+    req.session_timeout_ms = SESSION;
+    req.rebalance_timeout_ms = REBALANCE;
+    req.member_id = text_str(m->asked_id);
+    req.protocol_type = kf_str("consumer");
+    req.protocols = p;
+    req.protocols_n = 1;
+
+    if (m->fixed) {
+        req.group_instance_id = text_str(m - gmembers == 0 ? "i0" : "i1");
+    }
+
+    return req;
+}
+
+
+static void
+member_park(gmember_t *m, worker_t *wk)
+{
+    text_copy(m->park_id, ID, m->park.member_id);
+    m->park.member_id = text_str(m->park_id);
+    m->epoch = w.recoveries;
+    m->woken = false;
+    m->wk = wk;
+    m->parked = true;
+}
+
+
+/* Copies the answer; G2 is looked at when it is decided. */
+static void
+join_answered(gmember_t *m, worker_t *wk, const kc_call_t *c,
+    const kf_join_group_response_t *rsp)
+{
+    char       leader[ID];
+    int32_t    i;
+    mgroup_t  *g = &mgroups[m->group];
+
+    m->wk = wk;
+    m->stage = JOIN_ASKED;
+    m->wait = c->wait;
+    m->life = g->life;
+    m->error = rsp->error_code;
+    m->answer_generation = rsp->generation_id;
+    m->skip = rsp->skip_assignment;
+    m->answer_n = 0;
+
+    text_copy(m->answer_id, ID, rsp->member_id);
+    text_copy(leader, ID, rsp->leader);
+    m->leader = registry_find(leader);
+
+    if (m->answer_id[0]) {
+        registry_add(m->answer_id, (int) (m - gmembers));
+    }
+
+    if (strcmp(leader, m->answer_id) == 0) {
+        m->leader = (int) (m - gmembers);
+    }
+
+    for (i = 0; i < rsp->members_n && i < LIST; i++) {
+        text_copy(m->answer_ids[m->answer_n++], ID,
+                  rsp->members[i].member_id);
+    }
+
+    if (rsp->error_code == KF_ERR_NONE && rsp->generation_id < g->heard) {
+        fail("G2: group %s is in generation %d after %d was heard of",
+             g->name, rsp->generation_id, g->heard);
+    }
+}
+
+
+static void
+join_section(worker_t *wk, void *arg)
+{
+    kc_rc_t                             rc;
+    gmember_t                          *m = arg;
+    kc_call_t                           c = call_make();
+    kc_client_t                         client = { kf_str("c"),
+                                                   kf_str("/::1") };
+    kf_join_group_request_t             req;
+    kf_join_group_response_t            rsp;
+    kf_join_group_request_protocols_t   p;
+
+    m->parked = false;
+    m->stage = OUT;
+    req = join_request(m, &p);
+    rc = kc_join_group(&wk->kc, &c, m->version, &client, &req, &m->park, &rsp);
+
+    if (rc == KC_PARK) {
+        m->stage = JOIN_PARKED;
+        member_park(m, wk);
+        registry_add(m->park_id, (int) (m - gmembers));
+
+    } else if (rc == KC_OK) {
+        join_answered(m, wk, &c, &rsp);
+    }
+
+    trace("member %d joins %s as \"%.12s\": %s %d", (int) (m - gmembers),
+          mgroups[m->group].name, m->asked_id,
+          rc == KC_PARK ? "waits" : rc == KC_OK ? kf_err_name(rsp.error_code)
+                                                : "no",
+          rc == KC_OK ? rsp.generation_id : 0);
+}
+
+
+static void
+join_poll_section(worker_t *wk, void *arg)
+{
+    kc_rc_t                             rc;
+    gmember_t                          *m = arg;
+    kc_call_t                           c = call_make();
+    kf_join_group_request_t             req;
+    kf_join_group_response_t            rsp;
+    kf_join_group_request_protocols_t   p;
+
+    m->woken = false;
+    req = join_request(m, &p);
+    rc = kc_join_group_poll(&wk->kc, &c, m->version, &req, &m->park, &rsp);
+
+    if (rc == KC_OK) {
+        join_answered(m, wk, &c, &rsp);
+        trace("member %d hears of its join: %s %d", (int) (m - gmembers),
+              kf_err_name(rsp.error_code), rsp.generation_id);
+    }
+}
+
+
+static kf_sync_group_request_t
+sync_request(gmember_t *m, kf_sync_group_request_assignments_t *a,
+    char texts[][32])
+{
+    int                      i;
+    kf_sync_group_request_t  req;
+
+    memset(&req, 0, sizeof(req));
+    req.group_id = text_str(mgroups[m->group].name);
+    req.generation_id = m->generation;
+    req.member_id = text_str(m->id);
+    req.protocol_type = kf_str("consumer");
+    req.protocol_name = kf_str("range");
+
+    if (m->fixed) {
+        req.group_instance_id = text_str(m - gmembers == 0 ? "i0" : "i1");
+    }
+
+    for (i = 0; m->leads && i < m->n; i++) {
+        snprintf(texts[i], 32, "%d:%d", m->generation, i);
+        a[i].member_id = text_str(m->ids[i]);
+        a[i].assignment = text_str(texts[i]);
+    }
+
+    req.assignments = a;
+    req.assignments_n = m->leads ? m->n : 0;
+
+    return req;
+}
+
+
+static void
+sync_answered(gmember_t *m, worker_t *wk, const kc_call_t *c,
+    const kf_sync_group_response_t *rsp)
+{
+    m->wk = wk;
+    m->stage = SYNC_ASKED;
+    m->wait = c->wait;
+    m->life = mgroups[m->group].life;
+    m->error = rsp->error_code;
+    text_copy(m->assignment, sizeof(m->assignment), rsp->assignment);
+}
+
+
+static void
+sync_section(worker_t *wk, void *arg)
+{
+    char                                  texts[LIST][32];
+    kc_rc_t                               rc;
+    gmember_t                            *m = arg;
+    kc_call_t                             c = call_make();
+    kf_sync_group_request_t               req;
+    kf_sync_group_response_t              rsp;
+    kf_sync_group_request_assignments_t   a[LIST];
+
+    m->parked = false;
+    req = sync_request(m, a, texts);
+    rc = kc_sync_group(&wk->kc, &c, 5, &req, &m->park, &rsp);
+
+    if (rc == KC_PARK) {
+        m->stage = SYNC_PARKED;
+        member_park(m, wk);
+
+    } else if (rc == KC_OK) {
+        sync_answered(m, wk, &c, &rsp);
+    }
+
+    trace("member %d syncs generation %d: %s", (int) (m - gmembers),
+          m->generation, rc == KC_PARK ? "waits"
+          : rc == KC_OK ? kf_err_name(rsp.error_code) : "no");
+}
+
+
+static void
+sync_poll_section(worker_t *wk, void *arg)
+{
+    char                                  texts[LIST][32];
+    gmember_t                            *m = arg;
+    kc_call_t                             c = call_make();
+    kf_sync_group_request_t               req;
+    kf_sync_group_response_t              rsp;
+    kf_sync_group_request_assignments_t   a[LIST];
+
+    m->woken = false;
+    req = sync_request(m, a, texts);
+
+    if (kc_sync_group_poll(&wk->kc, &c, 5, &req, &m->park, &rsp) == KC_OK) {
+        sync_answered(m, wk, &c, &rsp);
+    }
+}
+
+
+/* --- answers ------------------------------------------------------------- */
+
+/* It begins anew, with or without the id that it has. */
+static void
+member_out(gmember_t *m, bool forget)
+{
+    m->stage = OUT;
+    m->park.hash = 0;
+
+    if (forget) {
+        m->id[0] = '\0';
+    }
+
+    snprintf(m->asked_id, ID, "%s", m->id);
+}
+
+
+static void
+join_delivered(gmember_t *m)
+{
+    int        i;
+    int32_t    gen = m->answer_generation;
+    mgroup_t  *g = &mgroups[m->group];
+
+    if (m->error) {
+        switch (m->error) {
+
+        case KF_ERR_MEMBER_ID_REQUIRED:
+            snprintf(m->id, ID, "%s", m->answer_id);
+            member_out(m, false);
+            return;
+
+        case KF_ERR_UNKNOWN_MEMBER_ID:
+        case KF_ERR_FENCED_INSTANCE_ID:
+            member_out(m, true);
+            return;
+
+        case KF_ERR_REBALANCE_IN_PROGRESS:
+            member_out(m, false);
+            return;
+
+        default:
+            fail("a member hears %s when it joins", kf_err_name(m->error));
+        }
+    }
+
+    if (gen < 1 || gen >= GENERATIONS) {
+        fail("simulator: generation %d", gen);
+    }
+
+    snprintf(m->id, ID, "%s", m->answer_id);
+    m->generation = gen;
+    m->leads = m->answer_n > 0 && !m->skip;
+    m->n = m->answer_n;
+
+    for (i = 0; i < m->n; i++) {
+        snprintf(m->ids[i], ID, "%s", m->answer_ids[i]);
+    }
+
+    m->stage = IN;
+
+    if (m->life != g->life) {
+        return;                         /* of a group that was deleted since */
+    }
+
+    if (m->leader >= 0) {
+        if (g->leaders[gen] && g->leaders[gen] != m->leader + 1) {
+            fail("G1: generation %d of group %s is led by member %d and by %d",
+                 gen, g->name, g->leaders[gen] - 1, m->leader);
+        }
+
+        g->leaders[gen] = m->leader + 1;
+    }
+
+    if (gen > g->heard) {
+        g->heard = gen;
+    }
+}
+
+
+static void
+sync_delivered(gmember_t *m)
+{
+    int        gen, rank, *owner;
+    mgroup_t  *g = &mgroups[m->group];
+
+    if (m->error) {
+        switch (m->error) {
+
+        case KF_ERR_UNKNOWN_MEMBER_ID:
+        case KF_ERR_FENCED_INSTANCE_ID:
+            member_out(m, true);
+            return;
+
+        case KF_ERR_REBALANCE_IN_PROGRESS:
+        case KF_ERR_ILLEGAL_GENERATION:
+            member_out(m, false);
+            return;
+
+        default:
+            fail("a member hears %s when it syncs", kf_err_name(m->error));
+        }
+    }
+
+    m->stage = STABLE;
+    w.synced++;
+
+    if (m->assignment[0] == '\0' || m->life != g->life) {
+        return;
+    }
+
+    if (sscanf(m->assignment, "%d:%d", &gen, &rank) != 2
+        || gen != m->generation || rank < 0 || rank >= LIST)
+    {
+        fail("G5: a member of generation %d is assigned %s", m->generation,
+             m->assignment);
+    }
+
+    owner = &g->owners[gen][rank];
+
+    if (*owner && *owner != (int) (m - gmembers) + 1) {
+        fail("G5: %s of group %s belongs to member %d and to %d",
+             m->assignment, g->name, *owner - 1, (int) (m - gmembers));
+    }
+
+    *owner = (int) (m - gmembers) + 1;
+}
+
+
+/* --- heartbeats, commits, departures ------------------------------------- */
+
+static void
+beat_section(worker_t *wk, void *arg)
+{
+    gmember_t                *m = arg;
+    kc_call_t                 c = call_make();
+    kf_heartbeat_request_t    req;
+    kf_heartbeat_response_t   rsp;
+
+    memset(&req, 0, sizeof(req));
+    req.group_id = text_str(mgroups[m->group].name);
+    req.generation_id = m->generation;
+    req.member_id = text_str(m->id);
+
+    if (kc_heartbeat(&wk->kc, &c, 4, &req, &rsp) != KC_OK) {
+        return;
+    }
+
+    switch (rsp.error_code) {
+
+    case KF_ERR_NONE:
+        break;
+
+    case KF_ERR_REBALANCE_IN_PROGRESS:
+    case KF_ERR_ILLEGAL_GENERATION:
+        member_out(m, false);
+        break;
+
+    case KF_ERR_UNKNOWN_MEMBER_ID:
+        member_out(m, true);
+        break;
+
+    default:
+        fail("a heartbeat is answered with %s", kf_err_name(rsp.error_code));
+    }
+}
+
+
+static void
+offset_section(worker_t *wk, void *arg)
+{
+    int32_t                                 p;
+    gmember_t                              *m = arg;
+    mgroup_t                               *g = &mgroups[m->group];
+    kc_call_t                               c = call_make();
+    const kc_topic_t                       *t;
+    kf_offset_commit_request_t              req;
+    kf_offset_commit_response_t             rsp;
+    kf_offset_commit_request_topics_t       ct;
+    kf_offset_commit_request_partitions_t   cp;
+
+    m->topic = -1;
+    t = kc_topic_by_name(&wk->kc, kc_cstr(names[rnd(NAMES)]));
+
+    if (t == NULL) {
+        return;
+    }
+
+    p = (int32_t) rnd((uint32_t) t->partition_count);
+    memset(&req, 0, sizeof(req));
+    memset(&ct, 0, sizeof(ct));
+    memset(&cp, 0, sizeof(cp));
+    cp.partition_index = p;
+    cp.committed_offset = ++g->counter;
+    cp.committed_leader_epoch = 1;
+    cp.committed_metadata = chance(30) ? kf_str("a note") : kf_str("");
+    ct.topic_id = t->id;
+    ct.partitions = &cp;
+    ct.partitions_n = 1;
+    req.group_id = text_str(g->name);
+    req.generation_id_or_member_epoch = m->generation;
+    req.member_id = text_str(m->id);
+    req.retention_time_ms = -1;
+    req.topics = &ct;
+    req.topics_n = 1;
+
+    if (kc_offset_commit(&wk->kc, &c, 10, &req, &rsp) != KC_OK) {
+        return;
+    }
+
+    switch (rsp.topics[0].partitions[0].error_code) {
+
+    case KF_ERR_NONE:
+        m->topic = model_topic(t->id);
+        m->partition = p;
+        m->offset = cp.committed_offset;
+        m->offset_wait = c.wait;
+        m->life = g->life;
+        m->wk = wk;
+        m->fetched = false;
+        break;
+
+    case KF_ERR_REBALANCE_IN_PROGRESS:
+    case KF_ERR_ILLEGAL_GENERATION:
+        member_out(m, false);
+        break;
+
+    case KF_ERR_UNKNOWN_MEMBER_ID:
+    case KF_ERR_GROUP_ID_NOT_FOUND:
+        member_out(m, true);
+        break;
+
+    default:
+        fail("a commit is answered with %s",
+             kf_err_name(rsp.topics[0].partitions[0].error_code));
+    }
+}
+
+
+static void
+fetch_section(worker_t *wk, void *arg)
+{
+    int                               topic;
+    int32_t                           p;
+    gmember_t                        *m = arg;
+    mgroup_t                         *g = &mgroups[m->group];
+    kc_call_t                         c = call_make();
+    const kc_topic_t                 *t;
+    kf_offset_fetch_request_t         req;
+    kf_offset_fetch_response_t        rsp;
+    kf_offset_fetch_request_topics_t  ft;
+
+    m->topic = -1;
+    t = kc_topic_by_name(&wk->kc, kc_cstr(names[rnd(NAMES)]));
+
+    if (t == NULL) {
+        return;
+    }
+
+    topic = model_topic(t->id);
+    p = (int32_t) rnd((uint32_t) t->partition_count);
+    memset(&req, 0, sizeof(req));
+    memset(&ft, 0, sizeof(ft));
+    ft.name = t->name;
+    ft.partition_indexes = &p;
+    ft.partition_indexes_n = 1;
+    req.group_id = text_str(g->name);
+    req.topics = &ft;
+    req.topics_n = 1;
+
+    if (kc_offset_fetch(&wk->kc, &c, 7, &req, &rsp) != KC_OK) {
+        return;
+    }
+
+    m->topic = topic;
+    m->partition = p;
+    m->offset = rsp.topics[0].partitions[0].committed_offset;
+    m->offset_wait = c.wait;
+    m->life = g->life;
+    m->wk = wk;
+    m->fetched = true;
+
+    if (g->acked[topic][p] && m->offset < g->acked[topic][p]) {
+        fail("G3: group %s has offset %lld in %s, %lld was answered", g->name,
+             (long long) m->offset, part_dir(topic, p),
+             (long long) g->acked[topic][p]);
+    }
+}
+
+
+static void
+offset_delivered(gmember_t *m)
+{
+    int64_t  *acked = &mgroups[m->group].acked[m->topic][m->partition];
+
+    if (journal_flushed() < m->offset_wait && w.broken != BREAK_ANSWER_EARLY) {
+        return;
+    }
+
+    if (m->wk->alive && m->life == mgroups[m->group].life
+        && !mtopics[m->topic].delete_asked && m->offset > *acked)
+    {
+        *acked = m->offset;
+        w.commits++;
+    }
+
+    m->topic = -1;
+}
+
+
+static void
+leave_section(worker_t *wk, void *arg)
+{
+    gmember_t                         *m = arg;
+    kc_call_t                          c = call_make();
+    kf_leave_group_request_t           req;
+    kf_leave_group_response_t          rsp;
+    kf_leave_group_request_members_t   lm;
+
+    memset(&req, 0, sizeof(req));
+    memset(&lm, 0, sizeof(lm));
+    lm.member_id = text_str(m->id);
+    req.group_id = text_str(mgroups[m->group].name);
+    req.members = &lm;
+    req.members_n = 1;
+
+    (void) kc_leave_group(&wk->kc, &c, 5, &req, &rsp);
+    trace("member %d leaves", (int) (m - gmembers));
+    member_out(m, true);
+}
+
+
+static void
+group_delete_section(worker_t *wk, void *arg)
+{
+    kf_str_t                     name = text_str(mgroups[*(int *) arg].name);
+    kc_call_t                    c = call_make();
+    kf_delete_groups_request_t   req = { &name, 1 };
+    kf_delete_groups_response_t  rsp;
+
+    (void) kc_delete_groups(&wk->kc, &c, 2, &req, &rsp);
+}
+
+
+static void
+tick_section(worker_t *wk, void *arg)
+{
+    int        i = 0;
+    kc_rc_t    rc = KC_OK;
+    kc_call_t  c = call_make();
+
+    (void) arg;
+
+    if (w.broken == BREAK_NO_TICK) {
+        return;
+    }
+
+    while (kc_next_deadline(&wk->kc) <= c.now.mono_ms && rc == KC_OK) {
+        rc = kc_tick(&wk->kc, &c, 1 + rnd(3));
+
+        if (++i > 100) {
+            fail("G6: the timer does not come to rest");
+        }
+    }
+}
+
+
+/* --- steps --------------------------------------------------------------- */
+
+static void
+member_lost(gmember_t *m)
+{
+    /* the connection is gone: it asks again, with the id that it knows */
+    member_out(m, false);
+    m->topic = -1;
+}
+
+
+static void
+member_step(gmember_t *m)
+{
+    worker_t  *wk = any_worker();
+
+    if (m->topic >= 0) {
+        offset_delivered(m);
+        return;
+    }
+
+    if (m->stage != OUT && m->stage != IN && m->stage != STABLE
+        && (!m->wk->alive || (!w.calm && chance(2))))
+    {
+        member_lost(m);
+        return;
+    }
+
+    switch (m->stage) {
+
+    case OUT:
+        if (!w.calm && chance(4)) {
+            m->mood = (int) rnd(3);
+        }
+
+        section(wk, join_section, m);
+        break;
+
+    case JOIN_PARKED:
+        if (m->epoch != w.recoveries) {
+            section(wk, join_section, m);
+
+        } else if (m->woken) {
+            section(wk, join_poll_section, m);
+        }
+
+        break;
+
+    case SYNC_PARKED:
+        if (m->epoch != w.recoveries) {
+            section(wk, sync_section, m);
+
+        } else if (m->woken) {
+            section(wk, sync_poll_section, m);
+        }
+
+        break;
+
+    case JOIN_ASKED:
+    case SYNC_ASKED:
+        if (journal_flushed() < m->wait && w.broken != BREAK_ANSWER_EARLY) {
+            break;
+        }
+
+        m->park.hash = 0;
+
+        if (m->stage == JOIN_ASKED) {
+            join_delivered(m);
+
+        } else {
+            sync_delivered(m);
+        }
+
+        break;
+
+    case IN:
+        section(wk, chance(80) ? sync_section : beat_section, m);
+        break;
+
+    case STABLE:
+        if (w.calm || chance(50)) {
+            section(wk, beat_section, m);
+
+        } else if (chance(70)) {
+            section(wk, chance(60) ? offset_section : fetch_section, m);
+
+        } else if (chance(20)) {
+            section(wk, leave_section, m);
+
+        } else if (chance(20)) {
+            trace("member %d vanishes", (int) (m - gmembers));
+            member_out(m, chance(50));
+
+        } else if (chance(20)) {
+            m->mood = (int) rnd(3);
+            member_out(m, false);
+        }
+
+        break;
+    }
+}
+
+
+/* A request of before arrives again; nobody hears the answer. */
+static void
+member_late(gmember_t *m)
+{
+    gmember_t  copy = *m;
+
+    if (m->stage == OUT) {
+        return;
+    }
+
+    trace("a late request of member %d", (int) (m - gmembers));
+
+    switch (rnd(3)) {
+
+    case 0:
+        section(any_worker(), join_section, m);
+        break;
+
+    case 1:
+        if (m->id[0]) {
+            section(any_worker(), sync_section, m);
+        }
+
+        break;
+
+    default:
+        section(any_worker(), beat_section, m);
+        break;
+    }
+
+    copy.woken |= m->woken;
+    *m = copy;
+    m->woken = true;                    /* it asks, just in case */
+}
+
+
+static void
+group_step(void)
+{
+    member_step(&gmembers[rnd(MEMBERS)]);
+}
+
+
+static void
+group_late_step(void)
+{
+    member_late(&gmembers[rnd(MEMBERS)]);
+}
+
+
+static void
+group_admin_step(void)
+{
+    int  group = (int) rnd(GROUPS);
+
+    section(any_worker(), group_delete_section, &group);
+}
+
+
+static void
+tick_step(void)
+{
+    section(any_worker(), tick_section, NULL);
+}
+
+
+static void
+time_step(void)
+{
+    w.now_ms += rnd(100) < 5 ? 700000 : rnd(5000);
+}
+
+
+static void
+groups_reset(void)
+{
+    int  i;
+
+    memset(mgroups, 0, sizeof(mgroups));
+    memset(gmembers, 0, sizeof(gmembers));
+    registry_n = 0;
+
+    for (i = 0; i < GROUPS; i++) {
+        snprintf(mgroups[i].name, sizeof(mgroups[i].name), "group%d", i);
+    }
+
+    for (i = 0; i < MEMBERS; i++) {
+        gmembers[i].group = i * GROUPS / MEMBERS;
+        gmembers[i].version = i % 3 == 0 ? 3 : i % 3 == 1 ? 5 : 9;
+        gmembers[i].fixed = i < 2;
+        gmembers[i].topic = -1;
+    }
+}
+
+
+static void
+groups_disconnect(void)
+{
+    int  i;
+
+    for (i = 0; i < MEMBERS; i++) {
+        if (gmembers[i].stage != IN && gmembers[i].stage != STABLE) {
+            member_out(&gmembers[i], false);
+        }
+
+        gmembers[i].topic = -1;
+    }
+}
+
+
+/* --- checks -------------------------------------------------------------- */
+
+/* G4: whoever waits and has not been woken waits rightly. */
+static void
+check_waiting(worker_t *wk, gmember_t *m)
+{
+    char                                  texts[LIST][32];
+    kc_rc_t                               rc;
+    kc_call_t                             c = call_make();
+    kf_join_group_request_t               jr;
+    kf_sync_group_request_t               sr;
+    kf_join_group_response_t              jp;
+    kf_sync_group_response_t              sp;
+    kf_join_group_request_protocols_t     p;
+    kf_sync_group_request_assignments_t   a[LIST];
+
+    if (m->woken || m->epoch != w.recoveries || !m->wk || !m->wk->alive) {
+        return;
+    }
+
+    if (m->stage == JOIN_PARKED) {
+        jr = join_request(m, &p);
+        rc = kc_join_group_poll(&wk->kc, &c, m->version, &jr, &m->park, &jp);
+
+    } else if (m->stage == SYNC_PARKED) {
+        sr = sync_request(m, a, texts);
+        rc = kc_sync_group_poll(&wk->kc, &c, 5, &sr, &m->park, &sp);
+
+    } else {
+        return;
+    }
+
+    if (rc == KC_OK) {
+        fail("G4: member %d waits, and could be answered",
+             (int) (m - gmembers));
+    }
+}
+
+
+static void
+check_groups_section(worker_t *wk, void *arg)
+{
+    int                      i, t;
+    int32_t                  p;
+    const kc_group_t        *g;
+    const kc_offset_t       *o;
+    const kc_group_topic_t  *gt;
+
+    (void) arg;
+
+    for (i = 0; i < MEMBERS; i++) {
+        check_waiting(wk, &gmembers[i]);
+    }
+
+    for (i = 0; i < GROUPS; i++) {
+        g = kc_group_find(&wk->kc, text_str(mgroups[i].name));
+
+        if ((g ? g->generation : 0) < mgroups[i].heard) {
+            fail("G2: group %s is in generation %d, %d was heard of",
+                 mgroups[i].name, g ? g->generation : 0, mgroups[i].heard);
+        }
+
+        for (t = 0; t < mtopics_n; t++) {
+            for (p = 0; p < TOPIC_PARTS; p++) {
+                if (mgroups[i].acked[t][p] == 0) {
+                    continue;
+                }
+
+                gt = g ? kc_offsets_of(g, mtopics[t].id) : NULL;
+                o = gt ? kc_offset_find(gt, p) : NULL;
+
+                if ((o ? o->offset : 0) < mgroups[i].acked[t][p]) {
+                    fail("G3: group %s has offset %lld in %s, %lld was "
+                         "answered", mgroups[i].name,
+                         o ? (long long) o->offset : -1LL, part_dir(t, p),
+                         (long long) mgroups[i].acked[t][p]);
+                }
+            }
+        }
+    }
+}
+
+
+static void
+check_groups(void)
+{
+    while (!section(any_worker(), check_groups_section, NULL)) { /* again */ }
+}
+
+
+/* G6: nobody vanishes any more; every group has to become stable. */
+static void
+groups_settle(void)
+{
+    int  i, k, stable = 0;
+
+    w.calm = true;
+    w.alloc_fails = 0;
+
+    for (i = 0; i < 4000 && stable < MEMBERS; i++) {
+        w.now_ms += 50;
+        tick_step();
+        journal_flush(any_worker());
+
+        for (k = 0, stable = 0; k < MEMBERS; k++) {
+            member_step(&gmembers[k]);
+            stable += gmembers[k].stage == STABLE;
+        }
+    }
+
+    for (i = 0; i < MEMBERS; i++) {
+        for (k = 0; k < MEMBERS; k++) {
+            if (gmembers[i].stage != STABLE
+                || (gmembers[i].group == gmembers[k].group
+                    && gmembers[i].generation != gmembers[k].generation))
+            {
+                fail("G6: group %s does not come to rest: member %d stands at "
+                     "%d in generation %d", mgroups[gmembers[i].group].name, i,
+                     gmembers[i].stage, gmembers[i].generation);
+            }
+        }
+    }
+
+    check_groups();
+    w.calm = false;
+}
+
+#endif
