@@ -60,6 +60,8 @@ typedef struct {
 } kc_mem_t;
 
 
+struct kc_topic_s;
+
 /* What the coordinator asks of the world; a process-local table. */
 typedef struct {
     /* Appends one record batch; *end: the journal's log end after it.
@@ -80,6 +82,16 @@ typedef struct {
     void     (*release)(void *ctx, int32_t slot);
     void     (*random)(void *ctx, void *buf, size_t len);
     void      *ctx;
+    /*
+     * The partition takes part in the transaction of this producer: appends of
+     * its epoch may go on (kl_txn_verify, under the coordinator's lock).
+     * version: of transactions, 1 or 2.  May be called again, and may fail: the
+     * coordinator is asked once more when an append finds no such mark.  NULL:
+     * there are no partitions (compaction, tools).
+     */
+    void     (*txn_open)(void *ctx, const struct kc_topic_s *t,
+                         int32_t partition, int64_t producer_id, int16_t epoch,
+                         int version);
 } kc_io_t;
 
 

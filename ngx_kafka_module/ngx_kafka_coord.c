@@ -277,6 +277,7 @@ ngx_kafka_coord_io(ngx_kafka_io_t *io)
     t.bind = ngx_kafka_io_bind;
     t.release = ngx_kafka_io_release;
     t.random = ngx_kafka_io_random;
+    t.txn_open = NULL;
     t.ctx = io;
 
     return t;

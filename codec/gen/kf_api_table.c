@@ -275,6 +275,80 @@ encode_offset_for_leader_epoch(kf_writer_t *w, int16_t version, const void *m)
 
 
 static kf_rc_t
+decode_add_partitions_to_txn(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
+{
+    return kf_decode_add_partitions_to_txn_request(r, version, a, m);
+}
+
+
+static void
+encode_add_partitions_to_txn(kf_writer_t *w, int16_t version, const void *m)
+{
+    kf_encode_add_partitions_to_txn_response(w, version, m);
+}
+
+
+static kf_rc_t
+decode_add_offsets_to_txn(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
+{
+    return kf_decode_add_offsets_to_txn_request(r, version, a, m);
+}
+
+
+static void
+encode_add_offsets_to_txn(kf_writer_t *w, int16_t version, const void *m)
+{
+    kf_encode_add_offsets_to_txn_response(w, version, m);
+}
+
+
+static kf_rc_t
+decode_end_txn(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
+{
+    return kf_decode_end_txn_request(r, version, a, m);
+}
+
+
+static void
+encode_end_txn(kf_writer_t *w, int16_t version, const void *m)
+{
+    kf_encode_end_txn_response(w, version, m);
+}
+
+
+static kf_rc_t
+decode_write_txn_markers(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
+{
+    return kf_decode_write_txn_markers_request(r, version, a, m);
+}
+
+
+static void
+encode_write_txn_markers(kf_writer_t *w, int16_t version, const void *m)
+{
+    kf_encode_write_txn_markers_response(w, version, m);
+}
+
+
+static kf_rc_t
+decode_txn_offset_commit(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
+{
+    return kf_decode_txn_offset_commit_request(r, version, a, m);
+}
+
+
+static void
+encode_txn_offset_commit(kf_writer_t *w, int16_t version, const void *m)
+{
+    kf_encode_txn_offset_commit_response(w, version, m);
+}
+
+
+static kf_rc_t
 decode_describe_configs(kf_reader_t *r, int16_t version, kf_arena_t *a,
     void *m)
 {
@@ -393,6 +467,51 @@ encode_describe_cluster(kf_writer_t *w, int16_t version, const void *m)
 
 
 static kf_rc_t
+decode_describe_producers(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
+{
+    return kf_decode_describe_producers_request(r, version, a, m);
+}
+
+
+static void
+encode_describe_producers(kf_writer_t *w, int16_t version, const void *m)
+{
+    kf_encode_describe_producers_response(w, version, m);
+}
+
+
+static kf_rc_t
+decode_describe_transactions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
+{
+    return kf_decode_describe_transactions_request(r, version, a, m);
+}
+
+
+static void
+encode_describe_transactions(kf_writer_t *w, int16_t version, const void *m)
+{
+    kf_encode_describe_transactions_response(w, version, m);
+}
+
+
+static kf_rc_t
+decode_list_transactions(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
+{
+    return kf_decode_list_transactions_request(r, version, a, m);
+}
+
+
+static void
+encode_list_transactions(kf_writer_t *w, int16_t version, const void *m)
+{
+    kf_encode_list_transactions_response(w, version, m);
+}
+
+
+static kf_rc_t
 decode_list_config_resources(kf_reader_t *r, int16_t version, kf_arena_t *a,
     void *m)
 {
@@ -483,6 +602,21 @@ const kf_api_t  kf_api_table[] = {
     { 23, 2, 4, 2, 4, "OffsetForLeaderEpoch",
       sizeof(kf_offset_for_leader_epoch_request_t),
       decode_offset_for_leader_epoch, encode_offset_for_leader_epoch },
+    { 24, 0, 5, 0, 3, "AddPartitionsToTxn",
+      sizeof(kf_add_partitions_to_txn_request_t),
+      decode_add_partitions_to_txn, encode_add_partitions_to_txn },
+    { 25, 0, 4, 0, 3, "AddOffsetsToTxn",
+      sizeof(kf_add_offsets_to_txn_request_t),
+      decode_add_offsets_to_txn, encode_add_offsets_to_txn },
+    { 26, 0, 5, 0, 3, "EndTxn",
+      sizeof(kf_end_txn_request_t),
+      decode_end_txn, encode_end_txn },
+    { 27, 1, 2, 1, 1, "WriteTxnMarkers",
+      sizeof(kf_write_txn_markers_request_t),
+      decode_write_txn_markers, encode_write_txn_markers },
+    { 28, 0, 6, 0, 3, "TxnOffsetCommit",
+      sizeof(kf_txn_offset_commit_request_t),
+      decode_txn_offset_commit, encode_txn_offset_commit },
     { 32, 1, 4, 1, 4, "DescribeConfigs",
       sizeof(kf_describe_configs_request_t),
       decode_describe_configs, encode_describe_configs },
@@ -507,6 +641,15 @@ const kf_api_t  kf_api_table[] = {
     { 60, 0, 2, 0, 0, "DescribeCluster",
       sizeof(kf_describe_cluster_request_t),
       decode_describe_cluster, encode_describe_cluster },
+    { 61, 0, 0, 0, 0, "DescribeProducers",
+      sizeof(kf_describe_producers_request_t),
+      decode_describe_producers, encode_describe_producers },
+    { 65, 0, 0, 0, 0, "DescribeTransactions",
+      sizeof(kf_describe_transactions_request_t),
+      decode_describe_transactions, encode_describe_transactions },
+    { 66, 0, 2, 0, 0, "ListTransactions",
+      sizeof(kf_list_transactions_request_t),
+      decode_list_transactions, encode_list_transactions },
     { 74, 0, 1, 0, 0, "ListConfigResources",
       sizeof(kf_list_config_resources_request_t),
       decode_list_config_resources, encode_list_config_resources },

@@ -23,6 +23,12 @@ kf_journal_type(int16_t number)
         { 13, 0, "DeleteGroupRecord" },
         { 14, 0, "OffsetsRecord" },
         { 15, 0, "OffsetsDeleteRecord" },
+        { 16, 0, "TransactionRecord" },
+        { 17, 0, "TransactionAddRecord" },
+        { 18, 0, "TransactionOffsetsRecord" },
+        { 19, 0, "TransactionEndRecord" },
+        { 20, 0, "TransactionCompleteRecord" },
+        { 21, 0, "DeleteTransactionRecord" },
     };
 
     size_t  i;
@@ -1215,4 +1221,564 @@ kf_encode_offsets_delete_record(kf_writer_t *w, int16_t version,
     const kf_offsets_delete_record_t *m)
 {
     encode_offsets_delete_record(w, version, m);
+}
+
+
+static void
+decode_transaction_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_transaction_record_t *m)
+{
+    (void) version;
+    (void) a;
+
+    m->transactional_id = kf_read_str(r, true, false);
+    m->state = kf_read_i8(r);
+    m->producer_id = kf_read_i64(r);
+    m->producer_epoch = kf_read_i16(r);
+    m->last_producer_epoch = kf_read_i16(r);
+    m->previous_producer_id = kf_read_i64(r);
+    m->next_producer_id = kf_read_i64(r);
+    m->data_epoch = kf_read_i16(r);
+    m->client_version = kf_read_i8(r);
+    m->timeout_ms = kf_read_i32(r);
+    m->start_timestamp = kf_read_i64(r);
+    m->update_timestamp = kf_read_i64(r);
+
+    kf_skip_tags(r);
+}
+
+
+static void
+encode_transaction_record(kf_writer_t *w, int16_t version,
+    const kf_transaction_record_t *m)
+{
+    (void) version;
+
+    kf_write_str(w, m->transactional_id, true, false);
+    kf_write_i8(w, m->state);
+    kf_write_i64(w, m->producer_id);
+    kf_write_i16(w, m->producer_epoch);
+    kf_write_i16(w, m->last_producer_epoch);
+    kf_write_i64(w, m->previous_producer_id);
+    kf_write_i64(w, m->next_producer_id);
+    kf_write_i16(w, m->data_epoch);
+    kf_write_i8(w, m->client_version);
+    kf_write_i32(w, m->timeout_ms);
+    kf_write_i64(w, m->start_timestamp);
+    kf_write_i64(w, m->update_timestamp);
+
+    kf_write_uvarint(w, 0);
+}
+
+
+kf_rc_t
+kf_decode_transaction_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_transaction_record_t *m)
+{
+    if (version < 0 || version > 0) {
+        return KF_UNSUPPORTED;
+    }
+
+    decode_transaction_record(r, version, a, m);
+
+    return kf_finish(r);
+}
+
+
+void
+kf_encode_transaction_record(kf_writer_t *w, int16_t version,
+    const kf_transaction_record_t *m)
+{
+    encode_transaction_record(w, version, m);
+}
+
+
+static void
+decode_transaction_add_record_topics(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_transaction_add_record_topics_t *m)
+{
+    int32_t  i;
+
+    (void) version;
+
+    m->topic_id = kf_read_uuid(r);
+
+    m->partitions_n = kf_read_count(r, true, false, 4);
+    m->partitions = kf_take_array(r, a, &m->partitions_n,
+        sizeof(*m->partitions));
+
+    for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
+        m->partitions[i] = kf_read_i32(r);
+    }
+
+    kf_skip_tags(r);
+}
+
+
+static void
+decode_transaction_add_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_transaction_add_record_t *m)
+{
+    int32_t  i;
+
+    m->transactional_id = kf_read_str(r, true, false);
+    m->producer_id = kf_read_i64(r);
+    m->producer_epoch = kf_read_i16(r);
+    m->client_version = kf_read_i8(r);
+    m->update_timestamp = kf_read_i64(r);
+
+    m->topics_n = kf_read_count(r, true, false, 18);
+    m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
+
+    for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
+        decode_transaction_add_record_topics(r, version, a, &m->topics[i]);
+    }
+
+    m->groups_n = kf_read_count(r, true, false, 1);
+    m->groups = kf_take_array(r, a, &m->groups_n, sizeof(*m->groups));
+
+    for (i = 0; i < m->groups_n && r->rc == KF_OK; i++) {
+        m->groups[i] = kf_read_str(r, true, false);
+    }
+
+    kf_skip_tags(r);
+}
+
+
+static void
+encode_transaction_add_record_topics(kf_writer_t *w, int16_t version,
+    const kf_transaction_add_record_topics_t *m)
+{
+    int32_t  i;
+
+    (void) version;
+
+    kf_write_uuid(w, m->topic_id);
+
+    kf_write_count(w, m->partitions_n, true, false);
+
+    for (i = 0; i < m->partitions_n; i++) {
+        kf_write_i32(w, m->partitions[i]);
+    }
+
+    kf_write_uvarint(w, 0);
+}
+
+
+static void
+encode_transaction_add_record(kf_writer_t *w, int16_t version,
+    const kf_transaction_add_record_t *m)
+{
+    int32_t  i;
+
+    kf_write_str(w, m->transactional_id, true, false);
+    kf_write_i64(w, m->producer_id);
+    kf_write_i16(w, m->producer_epoch);
+    kf_write_i8(w, m->client_version);
+    kf_write_i64(w, m->update_timestamp);
+
+    kf_write_count(w, m->topics_n, true, false);
+
+    for (i = 0; i < m->topics_n; i++) {
+        encode_transaction_add_record_topics(w, version, &m->topics[i]);
+    }
+
+    kf_write_count(w, m->groups_n, true, false);
+
+    for (i = 0; i < m->groups_n; i++) {
+        kf_write_str(w, m->groups[i], true, false);
+    }
+
+    kf_write_uvarint(w, 0);
+}
+
+
+kf_rc_t
+kf_decode_transaction_add_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_transaction_add_record_t *m)
+{
+    if (version < 0 || version > 0) {
+        return KF_UNSUPPORTED;
+    }
+
+    decode_transaction_add_record(r, version, a, m);
+
+    return kf_finish(r);
+}
+
+
+void
+kf_encode_transaction_add_record(kf_writer_t *w, int16_t version,
+    const kf_transaction_add_record_t *m)
+{
+    encode_transaction_add_record(w, version, m);
+}
+
+
+void
+kf_init_transaction_offsets_record_partitions(
+    kf_transaction_offsets_record_partitions_t *m)
+{
+    memset(m, 0, sizeof(kf_transaction_offsets_record_partitions_t));
+
+    m->position = -1;
+}
+
+
+static void
+decode_transaction_offsets_record_partitions(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_transaction_offsets_record_partitions_t *m)
+{
+    uint32_t     tags;
+    kf_reader_t  field;
+
+    (void) version;
+    (void) a;
+
+    m->index = kf_read_i32(r);
+    m->offset = kf_read_i64(r);
+    m->leader_epoch = kf_read_i32(r);
+    m->commit_timestamp = kf_read_i64(r);
+    m->metadata = kf_read_str(r, true, false);
+
+    m->position = -1;
+    m->superseded = false;
+
+    for (tags = kf_read_uvarint(r); tags && r->rc == KF_OK; tags--) {
+        switch (kf_open_tag(r, &field)) {
+
+        case 0:
+            m->position = kf_read_i64(&field);
+            kf_close_tag(r, &field);
+            break;
+
+        case 1:
+            m->superseded = kf_read_bool(&field);
+            kf_close_tag(r, &field);
+            break;
+
+        default:
+            break;
+        }
+    }
+}
+
+
+static void
+decode_transaction_offsets_record_topics(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_transaction_offsets_record_topics_t *m)
+{
+    int32_t  i;
+
+    m->topic_id = kf_read_uuid(r);
+
+    m->partitions_n = kf_read_count(r, true, false, 26);
+    m->partitions = kf_take_array(r, a, &m->partitions_n,
+        sizeof(*m->partitions));
+
+    for (i = 0; i < m->partitions_n && r->rc == KF_OK; i++) {
+        decode_transaction_offsets_record_partitions(r, version, a,
+            &m->partitions[i]);
+    }
+
+    kf_skip_tags(r);
+}
+
+
+static void
+decode_transaction_offsets_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_transaction_offsets_record_t *m)
+{
+    int32_t  i;
+
+    m->transactional_id = kf_read_str(r, true, false);
+    m->group_id = kf_read_str(r, true, false);
+
+    m->topics_n = kf_read_count(r, true, false, 18);
+    m->topics = kf_take_array(r, a, &m->topics_n, sizeof(*m->topics));
+
+    for (i = 0; i < m->topics_n && r->rc == KF_OK; i++) {
+        decode_transaction_offsets_record_topics(r, version, a, &m->topics[i]);
+    }
+
+    kf_skip_tags(r);
+}
+
+
+static void
+put_transaction_offsets_record_partitions_position(kf_writer_t *w,
+    int16_t version, const kf_transaction_offsets_record_partitions_t *m)
+{
+    (void) version;
+
+    kf_write_i64(w, m->position);
+}
+
+
+static void
+put_transaction_offsets_record_partitions_superseded(kf_writer_t *w,
+    int16_t version, const kf_transaction_offsets_record_partitions_t *m)
+{
+    (void) version;
+
+    kf_write_bool(w, m->superseded);
+}
+
+
+static void
+encode_transaction_offsets_record_partitions(kf_writer_t *w, int16_t version,
+    const kf_transaction_offsets_record_partitions_t *m)
+{
+    bool         tag0, tag1;
+    kf_writer_t  size;
+
+    kf_write_i32(w, m->index);
+    kf_write_i64(w, m->offset);
+    kf_write_i32(w, m->leader_epoch);
+    kf_write_i64(w, m->commit_timestamp);
+    kf_write_str(w, m->metadata, true, false);
+
+    tag0 = m->position != -1;
+    tag1 = m->superseded;
+    kf_write_uvarint(w, tag0 + tag1);
+
+    if (tag0) {
+        kf_writer_count(&size);
+        put_transaction_offsets_record_partitions_position(&size, version, m);
+        kf_write_tag(w, 0, size.size);
+        put_transaction_offsets_record_partitions_position(w, version, m);
+    }
+
+    if (tag1) {
+        kf_writer_count(&size);
+        put_transaction_offsets_record_partitions_superseded(&size, version,
+            m);
+        kf_write_tag(w, 1, size.size);
+        put_transaction_offsets_record_partitions_superseded(w, version, m);
+    }
+}
+
+
+static void
+encode_transaction_offsets_record_topics(kf_writer_t *w, int16_t version,
+    const kf_transaction_offsets_record_topics_t *m)
+{
+    int32_t  i;
+
+    kf_write_uuid(w, m->topic_id);
+
+    kf_write_count(w, m->partitions_n, true, false);
+
+    for (i = 0; i < m->partitions_n; i++) {
+        encode_transaction_offsets_record_partitions(w, version,
+            &m->partitions[i]);
+    }
+
+    kf_write_uvarint(w, 0);
+}
+
+
+static void
+encode_transaction_offsets_record(kf_writer_t *w, int16_t version,
+    const kf_transaction_offsets_record_t *m)
+{
+    int32_t  i;
+
+    kf_write_str(w, m->transactional_id, true, false);
+    kf_write_str(w, m->group_id, true, false);
+
+    kf_write_count(w, m->topics_n, true, false);
+
+    for (i = 0; i < m->topics_n; i++) {
+        encode_transaction_offsets_record_topics(w, version, &m->topics[i]);
+    }
+
+    kf_write_uvarint(w, 0);
+}
+
+
+kf_rc_t
+kf_decode_transaction_offsets_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_transaction_offsets_record_t *m)
+{
+    if (version < 0 || version > 0) {
+        return KF_UNSUPPORTED;
+    }
+
+    decode_transaction_offsets_record(r, version, a, m);
+
+    return kf_finish(r);
+}
+
+
+void
+kf_encode_transaction_offsets_record(kf_writer_t *w, int16_t version,
+    const kf_transaction_offsets_record_t *m)
+{
+    encode_transaction_offsets_record(w, version, m);
+}
+
+
+static void
+decode_transaction_end_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    kf_transaction_end_record_t *m)
+{
+    (void) version;
+    (void) a;
+
+    m->transactional_id = kf_read_str(r, true, false);
+    m->commit = kf_read_bool(r);
+    m->producer_id = kf_read_i64(r);
+    m->data_epoch = kf_read_i16(r);
+    m->marker_epoch = kf_read_i16(r);
+    m->next_producer_id = kf_read_i64(r);
+    m->client_version = kf_read_i8(r);
+    m->update_timestamp = kf_read_i64(r);
+    m->partitions = kf_read_i32(r);
+    m->groups = kf_read_i32(r);
+
+    kf_skip_tags(r);
+}
+
+
+static void
+encode_transaction_end_record(kf_writer_t *w, int16_t version,
+    const kf_transaction_end_record_t *m)
+{
+    (void) version;
+
+    kf_write_str(w, m->transactional_id, true, false);
+    kf_write_bool(w, m->commit);
+    kf_write_i64(w, m->producer_id);
+    kf_write_i16(w, m->data_epoch);
+    kf_write_i16(w, m->marker_epoch);
+    kf_write_i64(w, m->next_producer_id);
+    kf_write_i8(w, m->client_version);
+    kf_write_i64(w, m->update_timestamp);
+    kf_write_i32(w, m->partitions);
+    kf_write_i32(w, m->groups);
+
+    kf_write_uvarint(w, 0);
+}
+
+
+kf_rc_t
+kf_decode_transaction_end_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_transaction_end_record_t *m)
+{
+    if (version < 0 || version > 0) {
+        return KF_UNSUPPORTED;
+    }
+
+    decode_transaction_end_record(r, version, a, m);
+
+    return kf_finish(r);
+}
+
+
+void
+kf_encode_transaction_end_record(kf_writer_t *w, int16_t version,
+    const kf_transaction_end_record_t *m)
+{
+    encode_transaction_end_record(w, version, m);
+}
+
+
+static void
+decode_transaction_complete_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_transaction_complete_record_t *m)
+{
+    (void) version;
+    (void) a;
+
+    m->transactional_id = kf_read_str(r, true, false);
+    m->producer_id = kf_read_i64(r);
+    m->marker_epoch = kf_read_i16(r);
+    m->update_timestamp = kf_read_i64(r);
+
+    kf_skip_tags(r);
+}
+
+
+static void
+encode_transaction_complete_record(kf_writer_t *w, int16_t version,
+    const kf_transaction_complete_record_t *m)
+{
+    (void) version;
+
+    kf_write_str(w, m->transactional_id, true, false);
+    kf_write_i64(w, m->producer_id);
+    kf_write_i16(w, m->marker_epoch);
+    kf_write_i64(w, m->update_timestamp);
+
+    kf_write_uvarint(w, 0);
+}
+
+
+kf_rc_t
+kf_decode_transaction_complete_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_transaction_complete_record_t *m)
+{
+    if (version < 0 || version > 0) {
+        return KF_UNSUPPORTED;
+    }
+
+    decode_transaction_complete_record(r, version, a, m);
+
+    return kf_finish(r);
+}
+
+
+void
+kf_encode_transaction_complete_record(kf_writer_t *w, int16_t version,
+    const kf_transaction_complete_record_t *m)
+{
+    encode_transaction_complete_record(w, version, m);
+}
+
+
+static void
+decode_delete_transaction_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_delete_transaction_record_t *m)
+{
+    (void) version;
+    (void) a;
+
+    m->transactional_id = kf_read_str(r, true, false);
+
+    kf_skip_tags(r);
+}
+
+
+static void
+encode_delete_transaction_record(kf_writer_t *w, int16_t version,
+    const kf_delete_transaction_record_t *m)
+{
+    (void) version;
+
+    kf_write_str(w, m->transactional_id, true, false);
+
+    kf_write_uvarint(w, 0);
+}
+
+
+kf_rc_t
+kf_decode_delete_transaction_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_delete_transaction_record_t *m)
+{
+    if (version < 0 || version > 0) {
+        return KF_UNSUPPORTED;
+    }
+
+    decode_delete_transaction_record(r, version, a, m);
+
+    return kf_finish(r);
+}
+
+
+void
+kf_encode_delete_transaction_record(kf_writer_t *w, int16_t version,
+    const kf_delete_transaction_record_t *m)
+{
+    encode_delete_transaction_record(w, version, m);
 }

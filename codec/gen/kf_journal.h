@@ -27,7 +27,13 @@ typedef enum {
     KF_GROUP_MEMBER_RECORD = 12,
     KF_DELETE_GROUP_RECORD = 13,
     KF_OFFSETS_RECORD = 14,
-    KF_OFFSETS_DELETE_RECORD = 15
+    KF_OFFSETS_DELETE_RECORD = 15,
+    KF_TRANSACTION_RECORD = 16,
+    KF_TRANSACTION_ADD_RECORD = 17,
+    KF_TRANSACTION_OFFSETS_RECORD = 18,
+    KF_TRANSACTION_END_RECORD = 19,
+    KF_TRANSACTION_COMPLETE_RECORD = 20,
+    KF_DELETE_TRANSACTION_RECORD = 21
 } kf_journal_number_t;
 
 
@@ -246,6 +252,116 @@ typedef struct {
 } kf_offsets_delete_record_t;
 
 
+/*
+ * A transactional id: its producer, and the state it is in.  Written when a
+ * producer was initialized (state 0, Empty, without a transaction); in a snapshot
+ * also for transactions, whose participants follow.
+ */
+typedef struct {
+    kf_str_t  transactional_id;
+    int8_t    state;
+    int64_t   producer_id;
+    int16_t   producer_epoch;
+    int16_t   last_producer_epoch;
+    int64_t   previous_producer_id;
+    int64_t   next_producer_id;
+    int16_t   data_epoch;
+    int8_t    client_version;
+    int32_t   timeout_ms;
+    int64_t   start_timestamp;
+    int64_t   update_timestamp;
+} kf_transaction_record_t;
+
+
+typedef struct {
+    kf_uuid_t  topic_id;
+    int32_t   *partitions;
+    int32_t    partitions_n;
+} kf_transaction_add_record_topics_t;
+
+
+/*
+ * Partitions and groups that take part from here on; the first ones begin the
+ * transaction.  Topics by id, partitions by number, each once, ascending.
+ */
+typedef struct {
+    kf_str_t                             transactional_id;
+    int64_t                              producer_id;
+    int16_t                              producer_epoch;
+    int8_t                               client_version;
+    int64_t                              update_timestamp;
+    kf_transaction_add_record_topics_t  *topics;
+    int32_t                              topics_n;
+    kf_str_t                            *groups;
+    int32_t                              groups_n;
+} kf_transaction_add_record_t;
+
+
+typedef struct {
+    int32_t   index;
+    int64_t   offset;
+    int32_t   leader_epoch;
+    int64_t   commit_timestamp;
+    kf_str_t  metadata;
+    int64_t   position;
+    bool      superseded;
+} kf_transaction_offsets_record_partitions_t;
+
+
+typedef struct {
+    kf_uuid_t                                    topic_id;
+    kf_transaction_offsets_record_partitions_t  *partitions;
+    int32_t                                      partitions_n;
+} kf_transaction_offsets_record_topics_t;
+
+
+/*
+ * Offsets that are committed with the transaction, if it is; the group is part of
+ * it.  Order as in OffsetsRecord.  In a snapshot Position is the journal offset
+ * after the staging, and Superseded: an offset that was staged or committed later
+ * is in force already.
+ */
+typedef struct {
+    kf_str_t                                 transactional_id;
+    kf_str_t                                 group_id;
+    kf_transaction_offsets_record_topics_t  *topics;
+    int32_t                                  topics_n;
+} kf_transaction_offsets_record_t;
+
+
+/*
+ * The decision, for data and offsets together: all staged offsets are committed,
+ * or gone, and the markers will be of this producer id and epoch.
+ */
+typedef struct {
+    kf_str_t  transactional_id;
+    bool      commit;
+    int64_t   producer_id;
+    int16_t   data_epoch;
+    int16_t   marker_epoch;
+    int64_t   next_producer_id;
+    int8_t    client_version;
+    int64_t   update_timestamp;
+    int32_t   partitions;
+    int32_t   groups;
+} kf_transaction_end_record_t;
+
+
+/* All markers are written and on disk. */
+typedef struct {
+    kf_str_t  transactional_id;
+    int64_t   producer_id;
+    int16_t   marker_epoch;
+    int64_t   update_timestamp;
+} kf_transaction_complete_record_t;
+
+
+/* The transactional id has expired. */
+typedef struct {
+    kf_str_t  transactional_id;
+} kf_delete_transaction_record_t;
+
+
 kf_rc_t kf_decode_topic_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_topic_record_t *m);
 void kf_encode_topic_record(kf_writer_t *w, int16_t version,
@@ -321,6 +437,38 @@ kf_rc_t kf_decode_offsets_delete_record(kf_reader_t *r, int16_t version,
     kf_arena_t *a, kf_offsets_delete_record_t *m);
 void kf_encode_offsets_delete_record(kf_writer_t *w, int16_t version,
     const kf_offsets_delete_record_t *m);
+
+kf_rc_t kf_decode_transaction_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_transaction_record_t *m);
+void kf_encode_transaction_record(kf_writer_t *w, int16_t version,
+    const kf_transaction_record_t *m);
+
+kf_rc_t kf_decode_transaction_add_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_transaction_add_record_t *m);
+void kf_encode_transaction_add_record(kf_writer_t *w, int16_t version,
+    const kf_transaction_add_record_t *m);
+
+void kf_init_transaction_offsets_record_partitions(
+    kf_transaction_offsets_record_partitions_t *m);
+kf_rc_t kf_decode_transaction_offsets_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_transaction_offsets_record_t *m);
+void kf_encode_transaction_offsets_record(kf_writer_t *w, int16_t version,
+    const kf_transaction_offsets_record_t *m);
+
+kf_rc_t kf_decode_transaction_end_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_transaction_end_record_t *m);
+void kf_encode_transaction_end_record(kf_writer_t *w, int16_t version,
+    const kf_transaction_end_record_t *m);
+
+kf_rc_t kf_decode_transaction_complete_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_transaction_complete_record_t *m);
+void kf_encode_transaction_complete_record(kf_writer_t *w, int16_t version,
+    const kf_transaction_complete_record_t *m);
+
+kf_rc_t kf_decode_delete_transaction_record(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, kf_delete_transaction_record_t *m);
+void kf_encode_delete_transaction_record(kf_writer_t *w, int16_t version,
+    const kf_delete_transaction_record_t *m);
 
 
 #pragma GCC visibility pop

@@ -26,6 +26,11 @@
 #include "kf_21_delete_records.h"
 #include "kf_22_init_producer_id.h"
 #include "kf_23_offset_for_leader_epoch.h"
+#include "kf_24_add_partitions_to_txn.h"
+#include "kf_25_add_offsets_to_txn.h"
+#include "kf_26_end_txn.h"
+#include "kf_27_write_txn_markers.h"
+#include "kf_28_txn_offset_commit.h"
 #include "kf_32_describe_configs.h"
 #include "kf_33_alter_configs.h"
 #include "kf_35_describe_log_dirs.h"
@@ -34,6 +39,9 @@
 #include "kf_44_incremental_alter_configs.h"
 #include "kf_47_offset_delete.h"
 #include "kf_60_describe_cluster.h"
+#include "kf_61_describe_producers.h"
+#include "kf_65_describe_transactions.h"
+#include "kf_66_list_transactions.h"
 #include "kf_74_list_config_resources.h"
 #include "kf_75_describe_topic_partitions.h"
 #include "kf_consumer_protocol_assignment.h"
@@ -60,6 +68,11 @@ typedef enum {
     KF_API_DELETE_RECORDS = 21,
     KF_API_INIT_PRODUCER_ID = 22,
     KF_API_OFFSET_FOR_LEADER_EPOCH = 23,
+    KF_API_ADD_PARTITIONS_TO_TXN = 24,
+    KF_API_ADD_OFFSETS_TO_TXN = 25,
+    KF_API_END_TXN = 26,
+    KF_API_WRITE_TXN_MARKERS = 27,
+    KF_API_TXN_OFFSET_COMMIT = 28,
     KF_API_DESCRIBE_CONFIGS = 32,
     KF_API_ALTER_CONFIGS = 33,
     KF_API_DESCRIBE_LOG_DIRS = 35,
@@ -68,6 +81,9 @@ typedef enum {
     KF_API_INCREMENTAL_ALTER_CONFIGS = 44,
     KF_API_OFFSET_DELETE = 47,
     KF_API_DESCRIBE_CLUSTER = 60,
+    KF_API_DESCRIBE_PRODUCERS = 61,
+    KF_API_DESCRIBE_TRANSACTIONS = 65,
+    KF_API_LIST_TRANSACTIONS = 66,
     KF_API_LIST_CONFIG_RESOURCES = 74,
     KF_API_DESCRIBE_TOPIC_PARTITIONS = 75
 } kf_api_key_t;

@@ -1722,6 +1722,411 @@ static const kf_field_t  fields_offset_for_leader_epoch_response[] = {
 KF_MESSAGE(offset_for_leader_epoch_response)
 
 
+static const kf_field_t  fields_add_partitions_to_txn_request_topics[] = {
+    { "name", KF_T_STRING, false, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_request_topics_t, name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partitions", KF_T_INT32, true, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_request_topics_t, partitions),
+        offsetof(kf_add_partitions_to_txn_request_topics_t, partitions_n),
+        sizeof(int32_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_add_partitions_to_txn_request_transactions[] = {
+    { "transactional_id", KF_T_STRING, false, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_request_transactions_t,
+        transactional_id), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "producer_id", KF_T_INT64, false, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_request_transactions_t, producer_id),
+        0, sizeof(int64_t), NULL, 0, 0, false },
+    { "producer_epoch", KF_T_INT16, false, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_request_transactions_t,
+        producer_epoch), 0, sizeof(int16_t), NULL, 0, 0, false },
+    { "verify_only", KF_T_BOOL, false, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_request_transactions_t, verify_only),
+        0, sizeof(bool), NULL, 0, false, false },
+    { "topics", KF_T_STRUCT, true, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_request_transactions_t, topics),
+        offsetof(kf_add_partitions_to_txn_request_transactions_t, topics_n),
+        sizeof(kf_add_partitions_to_txn_request_topics_t),
+        fields_add_partitions_to_txn_request_topics, 2, 0, false },
+};
+
+static const kf_field_t  fields_add_partitions_to_txn_request_v3_and_below_topics[] = {
+    { "name", KF_T_STRING, false, 0, 3, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_request_v3_and_below_topics_t, name),
+        0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partitions", KF_T_INT32, true, 0, 3, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_request_v3_and_below_topics_t,
+        partitions),
+        offsetof(kf_add_partitions_to_txn_request_v3_and_below_topics_t,
+        partitions_n), sizeof(int32_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_add_partitions_to_txn_request[] = {
+    { "transactions", KF_T_STRUCT, true, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_request_t, transactions),
+        offsetof(kf_add_partitions_to_txn_request_t, transactions_n),
+        sizeof(kf_add_partitions_to_txn_request_transactions_t),
+        fields_add_partitions_to_txn_request_transactions, 5, 0, false },
+    { "v3_and_below_transactional_id", KF_T_STRING, false, 0, 3, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_request_t,
+        v3_and_below_transactional_id), 0, sizeof(kf_str_t), NULL, 0, 0,
+        false },
+    { "v3_and_below_producer_id", KF_T_INT64, false, 0, 3, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_request_t, v3_and_below_producer_id),
+        0, sizeof(int64_t), NULL, 0, 0, false },
+    { "v3_and_below_producer_epoch", KF_T_INT16, false, 0, 3, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_request_t,
+        v3_and_below_producer_epoch), 0, sizeof(int16_t), NULL, 0, 0, false },
+    { "v3_and_below_topics", KF_T_STRUCT, true, 0, 3, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_request_t, v3_and_below_topics),
+        offsetof(kf_add_partitions_to_txn_request_t, v3_and_below_topics_n),
+        sizeof(kf_add_partitions_to_txn_request_v3_and_below_topics_t),
+        fields_add_partitions_to_txn_request_v3_and_below_topics, 2, 0,
+        false },
+};
+
+KF_MESSAGE(add_partitions_to_txn_request)
+
+
+static const kf_field_t  fields_add_partitions_to_txn_response_results_by_partition[] = {
+    { "partition_index", KF_T_INT32, false, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_response_results_by_partition_t,
+        partition_index), 0, sizeof(int32_t), NULL, 0, 0, false },
+    { "partition_error_code", KF_T_INT16, false, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_response_results_by_partition_t,
+        partition_error_code), 0, sizeof(int16_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_add_partitions_to_txn_response_topic_results[] = {
+    { "name", KF_T_STRING, false, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_response_topic_results_t, name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "results_by_partition", KF_T_STRUCT, true, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_response_topic_results_t,
+        results_by_partition),
+        offsetof(kf_add_partitions_to_txn_response_topic_results_t,
+        results_by_partition_n),
+        sizeof(kf_add_partitions_to_txn_response_results_by_partition_t),
+        fields_add_partitions_to_txn_response_results_by_partition, 2, 0,
+        false },
+};
+
+static const kf_field_t  fields_add_partitions_to_txn_response_results_by_transaction[] = {
+    { "transactional_id", KF_T_STRING, false, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_response_results_by_transaction_t,
+        transactional_id), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "topic_results", KF_T_STRUCT, true, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_response_results_by_transaction_t,
+        topic_results),
+        offsetof(kf_add_partitions_to_txn_response_results_by_transaction_t,
+        topic_results_n),
+        sizeof(kf_add_partitions_to_txn_response_topic_results_t),
+        fields_add_partitions_to_txn_response_topic_results, 2, 0, false },
+};
+
+static const kf_field_t  fields_add_partitions_to_txn_response_results_by_topic_v3_and_below_results_by_partition[] = {
+    { "partition_index", KF_T_INT32, false, 0, 3, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_response_results_by_topic_v3_and_below_results_by_partition_t,
+        partition_index), 0, sizeof(int32_t), NULL, 0, 0, false },
+    { "partition_error_code", KF_T_INT16, false, 0, 3, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_response_results_by_topic_v3_and_below_results_by_partition_t,
+        partition_error_code), 0, sizeof(int16_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_add_partitions_to_txn_response_results_by_topic_v3_and_below[] = {
+    { "name", KF_T_STRING, false, 0, 3, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_response_results_by_topic_v3_and_below_t,
+        name), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "results_by_partition", KF_T_STRUCT, true, 0, 3, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_response_results_by_topic_v3_and_below_t,
+        results_by_partition),
+        offsetof(kf_add_partitions_to_txn_response_results_by_topic_v3_and_below_t,
+        results_by_partition_n),
+        sizeof(kf_add_partitions_to_txn_response_results_by_topic_v3_and_below_results_by_partition_t),
+        fields_add_partitions_to_txn_response_results_by_topic_v3_and_below_results_by_partition,
+        2, 0, false },
+};
+
+static const kf_field_t  fields_add_partitions_to_txn_response[] = {
+    { "throttle_time_ms", KF_T_INT32, false, 0, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_response_t, throttle_time_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "error_code", KF_T_INT16, false, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_response_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "results_by_transaction", KF_T_STRUCT, true, 4, 5, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_response_t, results_by_transaction),
+        offsetof(kf_add_partitions_to_txn_response_t,
+        results_by_transaction_n),
+        sizeof(kf_add_partitions_to_txn_response_results_by_transaction_t),
+        fields_add_partitions_to_txn_response_results_by_transaction, 2, 0,
+        false },
+    { "results_by_topic_v3_and_below", KF_T_STRUCT, true, 0, 3, 1, 0, -1,
+        offsetof(kf_add_partitions_to_txn_response_t,
+        results_by_topic_v3_and_below),
+        offsetof(kf_add_partitions_to_txn_response_t,
+        results_by_topic_v3_and_below_n),
+        sizeof(kf_add_partitions_to_txn_response_results_by_topic_v3_and_below_t),
+        fields_add_partitions_to_txn_response_results_by_topic_v3_and_below, 2,
+        0, false },
+};
+
+KF_MESSAGE(add_partitions_to_txn_response)
+
+
+static const kf_field_t  fields_add_offsets_to_txn_request[] = {
+    { "transactional_id", KF_T_STRING, false, 0, 4, 1, 0, -1,
+        offsetof(kf_add_offsets_to_txn_request_t, transactional_id), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "producer_id", KF_T_INT64, false, 0, 4, 1, 0, -1,
+        offsetof(kf_add_offsets_to_txn_request_t, producer_id), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "producer_epoch", KF_T_INT16, false, 0, 4, 1, 0, -1,
+        offsetof(kf_add_offsets_to_txn_request_t, producer_epoch), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "group_id", KF_T_STRING, false, 0, 4, 1, 0, -1,
+        offsetof(kf_add_offsets_to_txn_request_t, group_id), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+};
+
+KF_MESSAGE(add_offsets_to_txn_request)
+
+
+static const kf_field_t  fields_add_offsets_to_txn_response[] = {
+    { "throttle_time_ms", KF_T_INT32, false, 0, 4, 1, 0, -1,
+        offsetof(kf_add_offsets_to_txn_response_t, throttle_time_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "error_code", KF_T_INT16, false, 0, 4, 1, 0, -1,
+        offsetof(kf_add_offsets_to_txn_response_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+};
+
+KF_MESSAGE(add_offsets_to_txn_response)
+
+
+static const kf_field_t  fields_end_txn_request[] = {
+    { "transactional_id", KF_T_STRING, false, 0, 5, 1, 0, -1,
+        offsetof(kf_end_txn_request_t, transactional_id), 0, sizeof(kf_str_t),
+        NULL, 0, 0, false },
+    { "producer_id", KF_T_INT64, false, 0, 5, 1, 0, -1,
+        offsetof(kf_end_txn_request_t, producer_id), 0, sizeof(int64_t), NULL,
+        0, 0, false },
+    { "producer_epoch", KF_T_INT16, false, 0, 5, 1, 0, -1,
+        offsetof(kf_end_txn_request_t, producer_epoch), 0, sizeof(int16_t),
+        NULL, 0, 0, false },
+    { "committed", KF_T_BOOL, false, 0, 5, 1, 0, -1,
+        offsetof(kf_end_txn_request_t, committed), 0, sizeof(bool), NULL, 0,
+        false, false },
+};
+
+KF_MESSAGE(end_txn_request)
+
+
+static const kf_field_t  fields_end_txn_response[] = {
+    { "throttle_time_ms", KF_T_INT32, false, 0, 5, 1, 0, -1,
+        offsetof(kf_end_txn_response_t, throttle_time_ms), 0, sizeof(int32_t),
+        NULL, 0, 0, false },
+    { "error_code", KF_T_INT16, false, 0, 5, 1, 0, -1,
+        offsetof(kf_end_txn_response_t, error_code), 0, sizeof(int16_t), NULL,
+        0, 0, false },
+    { "producer_id", KF_T_INT64, false, 5, 5, 1, 0, -1,
+        offsetof(kf_end_txn_response_t, producer_id), 0, sizeof(int64_t), NULL,
+        0, -1, false },
+    { "producer_epoch", KF_T_INT16, false, 5, 5, 1, 0, -1,
+        offsetof(kf_end_txn_response_t, producer_epoch), 0, sizeof(int16_t),
+        NULL, 0, -1, false },
+};
+
+KF_MESSAGE_INIT(end_txn_response)
+
+
+static const kf_field_t  fields_write_txn_markers_request_topics[] = {
+    { "name", KF_T_STRING, false, 1, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_request_topics_t, name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partition_indexes", KF_T_INT32, true, 1, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_request_topics_t, partition_indexes),
+        offsetof(kf_write_txn_markers_request_topics_t, partition_indexes_n),
+        sizeof(int32_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_write_txn_markers_request_markers[] = {
+    { "producer_id", KF_T_INT64, false, 1, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_request_markers_t, producer_id), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "producer_epoch", KF_T_INT16, false, 1, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_request_markers_t, producer_epoch), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "transaction_result", KF_T_BOOL, false, 1, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_request_markers_t, transaction_result),
+        0, sizeof(bool), NULL, 0, false, false },
+    { "topics", KF_T_STRUCT, true, 1, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_request_markers_t, topics),
+        offsetof(kf_write_txn_markers_request_markers_t, topics_n),
+        sizeof(kf_write_txn_markers_request_topics_t),
+        fields_write_txn_markers_request_topics, 2, 0, false },
+    { "coordinator_epoch", KF_T_INT32, false, 1, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_request_markers_t, coordinator_epoch), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "transaction_version", KF_T_INT8, false, 2, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_request_markers_t, transaction_version),
+        0, sizeof(int8_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_write_txn_markers_request[] = {
+    { "markers", KF_T_STRUCT, true, 1, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_request_t, markers),
+        offsetof(kf_write_txn_markers_request_t, markers_n),
+        sizeof(kf_write_txn_markers_request_markers_t),
+        fields_write_txn_markers_request_markers, 6, 0, false },
+};
+
+KF_MESSAGE(write_txn_markers_request)
+
+
+static const kf_field_t  fields_write_txn_markers_response_partitions[] = {
+    { "partition_index", KF_T_INT32, false, 1, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_response_partitions_t, partition_index),
+        0, sizeof(int32_t), NULL, 0, 0, false },
+    { "error_code", KF_T_INT16, false, 1, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_response_partitions_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_write_txn_markers_response_topics[] = {
+    { "name", KF_T_STRING, false, 1, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_response_topics_t, name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partitions", KF_T_STRUCT, true, 1, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_response_topics_t, partitions),
+        offsetof(kf_write_txn_markers_response_topics_t, partitions_n),
+        sizeof(kf_write_txn_markers_response_partitions_t),
+        fields_write_txn_markers_response_partitions, 2, 0, false },
+};
+
+static const kf_field_t  fields_write_txn_markers_response_markers[] = {
+    { "producer_id", KF_T_INT64, false, 1, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_response_markers_t, producer_id), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "topics", KF_T_STRUCT, true, 1, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_response_markers_t, topics),
+        offsetof(kf_write_txn_markers_response_markers_t, topics_n),
+        sizeof(kf_write_txn_markers_response_topics_t),
+        fields_write_txn_markers_response_topics, 2, 0, false },
+};
+
+static const kf_field_t  fields_write_txn_markers_response[] = {
+    { "markers", KF_T_STRUCT, true, 1, 2, 1, 0, -1,
+        offsetof(kf_write_txn_markers_response_t, markers),
+        offsetof(kf_write_txn_markers_response_t, markers_n),
+        sizeof(kf_write_txn_markers_response_markers_t),
+        fields_write_txn_markers_response_markers, 2, 0, false },
+};
+
+KF_MESSAGE(write_txn_markers_response)
+
+
+static const kf_field_t  fields_txn_offset_commit_request_partitions[] = {
+    { "partition_index", KF_T_INT32, false, 0, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_request_partitions_t, partition_index),
+        0, sizeof(int32_t), NULL, 0, 0, false },
+    { "committed_offset", KF_T_INT64, false, 0, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_request_partitions_t, committed_offset),
+        0, sizeof(int64_t), NULL, 0, 0, false },
+    { "committed_leader_epoch", KF_T_INT32, false, 2, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_request_partitions_t,
+        committed_leader_epoch), 0, sizeof(int32_t), NULL, 0, -1, false },
+    { "committed_metadata", KF_T_STRING, false, 0, 6, 0, 6, -1,
+        offsetof(kf_txn_offset_commit_request_partitions_t,
+        committed_metadata), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_txn_offset_commit_request_topics[] = {
+    { "name", KF_T_STRING, false, 0, 5, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_request_topics_t, name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "topic_id", KF_T_UUID, false, 6, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_request_topics_t, topic_id), 0,
+        sizeof(kf_uuid_t), NULL, 0, 0, false },
+    { "partitions", KF_T_STRUCT, true, 0, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_request_topics_t, partitions),
+        offsetof(kf_txn_offset_commit_request_topics_t, partitions_n),
+        sizeof(kf_txn_offset_commit_request_partitions_t),
+        fields_txn_offset_commit_request_partitions, 4, 0, false },
+};
+
+static const kf_field_t  fields_txn_offset_commit_request[] = {
+    { "transactional_id", KF_T_STRING, false, 0, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_request_t, transactional_id), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "group_id", KF_T_STRING, false, 0, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_request_t, group_id), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "producer_id", KF_T_INT64, false, 0, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_request_t, producer_id), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "producer_epoch", KF_T_INT16, false, 0, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_request_t, producer_epoch), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "generation_id_or_member_epoch", KF_T_INT32, false, 3, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_request_t,
+        generation_id_or_member_epoch), 0, sizeof(int32_t), NULL, 0, -1,
+        false },
+    { "member_id", KF_T_STRING, false, 3, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_request_t, member_id), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "group_instance_id", KF_T_STRING, false, 3, 6, 3, 6, -1,
+        offsetof(kf_txn_offset_commit_request_t, group_instance_id), 0,
+        sizeof(kf_str_t), NULL, 0, 0, true },
+    { "topics", KF_T_STRUCT, true, 0, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_request_t, topics),
+        offsetof(kf_txn_offset_commit_request_t, topics_n),
+        sizeof(kf_txn_offset_commit_request_topics_t),
+        fields_txn_offset_commit_request_topics, 3, 0, false },
+};
+
+KF_MESSAGE_INIT(txn_offset_commit_request)
+
+
+static const kf_field_t  fields_txn_offset_commit_response_partitions[] = {
+    { "partition_index", KF_T_INT32, false, 0, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_response_partitions_t, partition_index),
+        0, sizeof(int32_t), NULL, 0, 0, false },
+    { "error_code", KF_T_INT16, false, 0, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_response_partitions_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_txn_offset_commit_response_topics[] = {
+    { "name", KF_T_STRING, false, 0, 5, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_response_topics_t, name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "topic_id", KF_T_UUID, false, 6, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_response_topics_t, topic_id), 0,
+        sizeof(kf_uuid_t), NULL, 0, 0, false },
+    { "partitions", KF_T_STRUCT, true, 0, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_response_topics_t, partitions),
+        offsetof(kf_txn_offset_commit_response_topics_t, partitions_n),
+        sizeof(kf_txn_offset_commit_response_partitions_t),
+        fields_txn_offset_commit_response_partitions, 2, 0, false },
+};
+
+static const kf_field_t  fields_txn_offset_commit_response[] = {
+    { "throttle_time_ms", KF_T_INT32, false, 0, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_response_t, throttle_time_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "topics", KF_T_STRUCT, true, 0, 6, 1, 0, -1,
+        offsetof(kf_txn_offset_commit_response_t, topics),
+        offsetof(kf_txn_offset_commit_response_t, topics_n),
+        sizeof(kf_txn_offset_commit_response_topics_t),
+        fields_txn_offset_commit_response_topics, 3, 0, false },
+};
+
+KF_MESSAGE(txn_offset_commit_response)
+
+
 static const kf_field_t  fields_describe_configs_request_resources[] = {
     { "resource_type", KF_T_INT8, false, 1, 4, 1, 0, -1,
         offsetof(kf_describe_configs_request_resources_t, resource_type), 0,
@@ -2282,6 +2687,210 @@ static const kf_field_t  fields_describe_cluster_response[] = {
 };
 
 KF_MESSAGE_INIT(describe_cluster_response)
+
+
+static const kf_field_t  fields_describe_producers_request_topics[] = {
+    { "name", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_request_topics_t, name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partition_indexes", KF_T_INT32, true, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_request_topics_t, partition_indexes),
+        offsetof(kf_describe_producers_request_topics_t, partition_indexes_n),
+        sizeof(int32_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_describe_producers_request[] = {
+    { "topics", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_request_t, topics),
+        offsetof(kf_describe_producers_request_t, topics_n),
+        sizeof(kf_describe_producers_request_topics_t),
+        fields_describe_producers_request_topics, 2, 0, false },
+};
+
+KF_MESSAGE(describe_producers_request)
+
+
+static const kf_field_t  fields_describe_producers_response_active_producers[] = {
+    { "producer_id", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_response_active_producers_t,
+        producer_id), 0, sizeof(int64_t), NULL, 0, 0, false },
+    { "producer_epoch", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_response_active_producers_t,
+        producer_epoch), 0, sizeof(int32_t), NULL, 0, 0, false },
+    { "last_sequence", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_response_active_producers_t,
+        last_sequence), 0, sizeof(int32_t), NULL, 0, -1, false },
+    { "last_timestamp", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_response_active_producers_t,
+        last_timestamp), 0, sizeof(int64_t), NULL, 0, -1, false },
+    { "coordinator_epoch", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_response_active_producers_t,
+        coordinator_epoch), 0, sizeof(int32_t), NULL, 0, 0, false },
+    { "current_txn_start_offset", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_response_active_producers_t,
+        current_txn_start_offset), 0, sizeof(int64_t), NULL, 0, -1, false },
+};
+
+static const kf_field_t  fields_describe_producers_response_partitions[] = {
+    { "partition_index", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_response_partitions_t, partition_index),
+        0, sizeof(int32_t), NULL, 0, 0, false },
+    { "error_code", KF_T_INT16, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_response_partitions_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "error_message", KF_T_STRING, false, 0, 0, 0, 0, -1,
+        offsetof(kf_describe_producers_response_partitions_t, error_message),
+        0, sizeof(kf_str_t), NULL, 0, 0, true },
+    { "active_producers", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_response_partitions_t,
+        active_producers),
+        offsetof(kf_describe_producers_response_partitions_t,
+        active_producers_n),
+        sizeof(kf_describe_producers_response_active_producers_t),
+        fields_describe_producers_response_active_producers, 6, 0, false },
+};
+
+static const kf_field_t  fields_describe_producers_response_topics[] = {
+    { "name", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_response_topics_t, name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partitions", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_response_topics_t, partitions),
+        offsetof(kf_describe_producers_response_topics_t, partitions_n),
+        sizeof(kf_describe_producers_response_partitions_t),
+        fields_describe_producers_response_partitions, 4, 0, false },
+};
+
+static const kf_field_t  fields_describe_producers_response[] = {
+    { "throttle_time_ms", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_response_t, throttle_time_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "topics", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_producers_response_t, topics),
+        offsetof(kf_describe_producers_response_t, topics_n),
+        sizeof(kf_describe_producers_response_topics_t),
+        fields_describe_producers_response_topics, 2, 0, false },
+};
+
+KF_MESSAGE(describe_producers_response)
+
+
+static const kf_field_t  fields_describe_transactions_request[] = {
+    { "transactional_ids", KF_T_STRING, true, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_transactions_request_t, transactional_ids),
+        offsetof(kf_describe_transactions_request_t, transactional_ids_n),
+        sizeof(kf_str_t), NULL, 0, 0, false },
+};
+
+KF_MESSAGE(describe_transactions_request)
+
+
+static const kf_field_t  fields_describe_transactions_response_topics[] = {
+    { "topic", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_transactions_response_topics_t, topic), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partitions", KF_T_INT32, true, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_transactions_response_topics_t, partitions),
+        offsetof(kf_describe_transactions_response_topics_t, partitions_n),
+        sizeof(int32_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_describe_transactions_response_transaction_states[] = {
+    { "error_code", KF_T_INT16, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_transactions_response_transaction_states_t,
+        error_code), 0, sizeof(int16_t), NULL, 0, 0, false },
+    { "transactional_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_transactions_response_transaction_states_t,
+        transactional_id), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "transaction_state", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_transactions_response_transaction_states_t,
+        transaction_state), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "transaction_timeout_ms", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_transactions_response_transaction_states_t,
+        transaction_timeout_ms), 0, sizeof(int32_t), NULL, 0, 0, false },
+    { "transaction_start_time_ms", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_transactions_response_transaction_states_t,
+        transaction_start_time_ms), 0, sizeof(int64_t), NULL, 0, 0, false },
+    { "producer_id", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_transactions_response_transaction_states_t,
+        producer_id), 0, sizeof(int64_t), NULL, 0, 0, false },
+    { "producer_epoch", KF_T_INT16, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_transactions_response_transaction_states_t,
+        producer_epoch), 0, sizeof(int16_t), NULL, 0, 0, false },
+    { "topics", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_transactions_response_transaction_states_t,
+        topics),
+        offsetof(kf_describe_transactions_response_transaction_states_t,
+        topics_n), sizeof(kf_describe_transactions_response_topics_t),
+        fields_describe_transactions_response_topics, 2, 0, false },
+};
+
+static const kf_field_t  fields_describe_transactions_response[] = {
+    { "throttle_time_ms", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_transactions_response_t, throttle_time_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "transaction_states", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_describe_transactions_response_t, transaction_states),
+        offsetof(kf_describe_transactions_response_t, transaction_states_n),
+        sizeof(kf_describe_transactions_response_transaction_states_t),
+        fields_describe_transactions_response_transaction_states, 8, 0,
+        false },
+};
+
+KF_MESSAGE(describe_transactions_response)
+
+
+static const kf_field_t  fields_list_transactions_request[] = {
+    { "state_filters", KF_T_STRING, true, 0, 2, 1, 0, -1,
+        offsetof(kf_list_transactions_request_t, state_filters),
+        offsetof(kf_list_transactions_request_t, state_filters_n),
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "producer_id_filters", KF_T_INT64, true, 0, 2, 1, 0, -1,
+        offsetof(kf_list_transactions_request_t, producer_id_filters),
+        offsetof(kf_list_transactions_request_t, producer_id_filters_n),
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "duration_filter", KF_T_INT64, false, 1, 2, 1, 0, -1,
+        offsetof(kf_list_transactions_request_t, duration_filter), 0,
+        sizeof(int64_t), NULL, 0, -1, false },
+    { "transactional_id_pattern", KF_T_STRING, false, 2, 2, 2, 2, -1,
+        offsetof(kf_list_transactions_request_t, transactional_id_pattern), 0,
+        sizeof(kf_str_t), NULL, 0, 0, true },
+};
+
+KF_MESSAGE_INIT(list_transactions_request)
+
+
+static const kf_field_t  fields_list_transactions_response_transaction_states[] = {
+    { "transactional_id", KF_T_STRING, false, 0, 2, 1, 0, -1,
+        offsetof(kf_list_transactions_response_transaction_states_t,
+        transactional_id), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "producer_id", KF_T_INT64, false, 0, 2, 1, 0, -1,
+        offsetof(kf_list_transactions_response_transaction_states_t,
+        producer_id), 0, sizeof(int64_t), NULL, 0, 0, false },
+    { "transaction_state", KF_T_STRING, false, 0, 2, 1, 0, -1,
+        offsetof(kf_list_transactions_response_transaction_states_t,
+        transaction_state), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_list_transactions_response[] = {
+    { "throttle_time_ms", KF_T_INT32, false, 0, 2, 1, 0, -1,
+        offsetof(kf_list_transactions_response_t, throttle_time_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "error_code", KF_T_INT16, false, 0, 2, 1, 0, -1,
+        offsetof(kf_list_transactions_response_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "unknown_state_filters", KF_T_STRING, true, 0, 2, 1, 0, -1,
+        offsetof(kf_list_transactions_response_t, unknown_state_filters),
+        offsetof(kf_list_transactions_response_t, unknown_state_filters_n),
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "transaction_states", KF_T_STRUCT, true, 0, 2, 1, 0, -1,
+        offsetof(kf_list_transactions_response_t, transaction_states),
+        offsetof(kf_list_transactions_response_t, transaction_states_n),
+        sizeof(kf_list_transactions_response_transaction_states_t),
+        fields_list_transactions_response_transaction_states, 3, 0, false },
+};
+
+KF_MESSAGE(list_transactions_response)
 
 
 static const kf_field_t  fields_list_config_resources_request[] = {
@@ -2849,6 +3458,203 @@ static const kf_field_t  fields_offsets_delete_record[] = {
 KF_MESSAGE(offsets_delete_record)
 
 
+static const kf_field_t  fields_transaction_record[] = {
+    { "transactional_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_record_t, transactional_id), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "state", KF_T_INT8, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_record_t, state), 0, sizeof(int8_t), NULL, 0,
+        0, false },
+    { "producer_id", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_record_t, producer_id), 0, sizeof(int64_t),
+        NULL, 0, 0, false },
+    { "producer_epoch", KF_T_INT16, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_record_t, producer_epoch), 0, sizeof(int16_t),
+        NULL, 0, 0, false },
+    { "last_producer_epoch", KF_T_INT16, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_record_t, last_producer_epoch), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "previous_producer_id", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_record_t, previous_producer_id), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "next_producer_id", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_record_t, next_producer_id), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "data_epoch", KF_T_INT16, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_record_t, data_epoch), 0, sizeof(int16_t),
+        NULL, 0, 0, false },
+    { "client_version", KF_T_INT8, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_record_t, client_version), 0, sizeof(int8_t),
+        NULL, 0, 0, false },
+    { "timeout_ms", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_record_t, timeout_ms), 0, sizeof(int32_t),
+        NULL, 0, 0, false },
+    { "start_timestamp", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_record_t, start_timestamp), 0, sizeof(int64_t),
+        NULL, 0, 0, false },
+    { "update_timestamp", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_record_t, update_timestamp), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+};
+
+KF_MESSAGE(transaction_record)
+
+
+static const kf_field_t  fields_transaction_add_record_topics[] = {
+    { "topic_id", KF_T_UUID, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_add_record_topics_t, topic_id), 0,
+        sizeof(kf_uuid_t), NULL, 0, 0, false },
+    { "partitions", KF_T_INT32, true, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_add_record_topics_t, partitions),
+        offsetof(kf_transaction_add_record_topics_t, partitions_n),
+        sizeof(int32_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_transaction_add_record[] = {
+    { "transactional_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_add_record_t, transactional_id), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "producer_id", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_add_record_t, producer_id), 0, sizeof(int64_t),
+        NULL, 0, 0, false },
+    { "producer_epoch", KF_T_INT16, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_add_record_t, producer_epoch), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "client_version", KF_T_INT8, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_add_record_t, client_version), 0,
+        sizeof(int8_t), NULL, 0, 0, false },
+    { "update_timestamp", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_add_record_t, update_timestamp), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "topics", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_add_record_t, topics),
+        offsetof(kf_transaction_add_record_t, topics_n),
+        sizeof(kf_transaction_add_record_topics_t),
+        fields_transaction_add_record_topics, 2, 0, false },
+    { "groups", KF_T_STRING, true, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_add_record_t, groups),
+        offsetof(kf_transaction_add_record_t, groups_n), sizeof(kf_str_t),
+        NULL, 0, 0, false },
+};
+
+KF_MESSAGE(transaction_add_record)
+
+
+static const kf_field_t  fields_transaction_offsets_record_partitions[] = {
+    { "index", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_offsets_record_partitions_t, index), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "offset", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_offsets_record_partitions_t, offset), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "leader_epoch", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_offsets_record_partitions_t, leader_epoch), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "commit_timestamp", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_offsets_record_partitions_t, commit_timestamp),
+        0, sizeof(int64_t), NULL, 0, 0, false },
+    { "metadata", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_offsets_record_partitions_t, metadata), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "position", KF_T_INT64, false, 0, 0, 1, 0, 0,
+        offsetof(kf_transaction_offsets_record_partitions_t, position), 0,
+        sizeof(int64_t), NULL, 0, -1, false },
+    { "superseded", KF_T_BOOL, false, 0, 0, 1, 0, 1,
+        offsetof(kf_transaction_offsets_record_partitions_t, superseded), 0,
+        sizeof(bool), NULL, 0, false, false },
+};
+
+static const kf_field_t  fields_transaction_offsets_record_topics[] = {
+    { "topic_id", KF_T_UUID, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_offsets_record_topics_t, topic_id), 0,
+        sizeof(kf_uuid_t), NULL, 0, 0, false },
+    { "partitions", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_offsets_record_topics_t, partitions),
+        offsetof(kf_transaction_offsets_record_topics_t, partitions_n),
+        sizeof(kf_transaction_offsets_record_partitions_t),
+        fields_transaction_offsets_record_partitions, 7, 0, false },
+};
+
+static const kf_field_t  fields_transaction_offsets_record[] = {
+    { "transactional_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_offsets_record_t, transactional_id), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "group_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_offsets_record_t, group_id), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "topics", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_offsets_record_t, topics),
+        offsetof(kf_transaction_offsets_record_t, topics_n),
+        sizeof(kf_transaction_offsets_record_topics_t),
+        fields_transaction_offsets_record_topics, 2, 0, false },
+};
+
+KF_MESSAGE(transaction_offsets_record)
+
+
+static const kf_field_t  fields_transaction_end_record[] = {
+    { "transactional_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_end_record_t, transactional_id), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "commit", KF_T_BOOL, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_end_record_t, commit), 0, sizeof(bool), NULL,
+        0, false, false },
+    { "producer_id", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_end_record_t, producer_id), 0, sizeof(int64_t),
+        NULL, 0, 0, false },
+    { "data_epoch", KF_T_INT16, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_end_record_t, data_epoch), 0, sizeof(int16_t),
+        NULL, 0, 0, false },
+    { "marker_epoch", KF_T_INT16, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_end_record_t, marker_epoch), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "next_producer_id", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_end_record_t, next_producer_id), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "client_version", KF_T_INT8, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_end_record_t, client_version), 0,
+        sizeof(int8_t), NULL, 0, 0, false },
+    { "update_timestamp", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_end_record_t, update_timestamp), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "partitions", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_end_record_t, partitions), 0, sizeof(int32_t),
+        NULL, 0, 0, false },
+    { "groups", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_end_record_t, groups), 0, sizeof(int32_t),
+        NULL, 0, 0, false },
+};
+
+KF_MESSAGE(transaction_end_record)
+
+
+static const kf_field_t  fields_transaction_complete_record[] = {
+    { "transactional_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_complete_record_t, transactional_id), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "producer_id", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_complete_record_t, producer_id), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "marker_epoch", KF_T_INT16, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_complete_record_t, marker_epoch), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "update_timestamp", KF_T_INT64, false, 0, 0, 1, 0, -1,
+        offsetof(kf_transaction_complete_record_t, update_timestamp), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+};
+
+KF_MESSAGE(transaction_complete_record)
+
+
+static const kf_field_t  fields_delete_transaction_record[] = {
+    { "transactional_id", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_delete_transaction_record_t, transactional_id), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+};
+
+KF_MESSAGE(delete_transaction_record)
+
+
 static const kf_message_t  kf_messages[] = {
     { "Produce", KF_M_REQUEST, 0, 3, 13, 9, sizeof(kf_produce_request_t),
         fields_produce_request, 4, m_decode_produce_request,
@@ -2987,6 +3793,52 @@ static const kf_message_t  kf_messages[] = {
         fields_offset_for_leader_epoch_response, 2,
         m_decode_offset_for_leader_epoch_response,
         m_encode_offset_for_leader_epoch_response, NULL },
+    { "AddPartitionsToTxn", KF_M_REQUEST, 24, 0, 5, 3,
+        sizeof(kf_add_partitions_to_txn_request_t),
+        fields_add_partitions_to_txn_request, 5,
+        m_decode_add_partitions_to_txn_request,
+        m_encode_add_partitions_to_txn_request, NULL },
+    { "AddPartitionsToTxn", KF_M_RESPONSE, 24, 0, 5, 3,
+        sizeof(kf_add_partitions_to_txn_response_t),
+        fields_add_partitions_to_txn_response, 4,
+        m_decode_add_partitions_to_txn_response,
+        m_encode_add_partitions_to_txn_response, NULL },
+    { "AddOffsetsToTxn", KF_M_REQUEST, 25, 0, 4, 3,
+        sizeof(kf_add_offsets_to_txn_request_t),
+        fields_add_offsets_to_txn_request, 4,
+        m_decode_add_offsets_to_txn_request,
+        m_encode_add_offsets_to_txn_request, NULL },
+    { "AddOffsetsToTxn", KF_M_RESPONSE, 25, 0, 4, 3,
+        sizeof(kf_add_offsets_to_txn_response_t),
+        fields_add_offsets_to_txn_response, 2,
+        m_decode_add_offsets_to_txn_response,
+        m_encode_add_offsets_to_txn_response, NULL },
+    { "EndTxn", KF_M_REQUEST, 26, 0, 5, 3, sizeof(kf_end_txn_request_t),
+        fields_end_txn_request, 4, m_decode_end_txn_request,
+        m_encode_end_txn_request, NULL },
+    { "EndTxn", KF_M_RESPONSE, 26, 0, 5, 3, sizeof(kf_end_txn_response_t),
+        fields_end_txn_response, 4, m_decode_end_txn_response,
+        m_encode_end_txn_response, m_init_end_txn_response },
+    { "WriteTxnMarkers", KF_M_REQUEST, 27, 1, 2, 1,
+        sizeof(kf_write_txn_markers_request_t),
+        fields_write_txn_markers_request, 1,
+        m_decode_write_txn_markers_request, m_encode_write_txn_markers_request,
+        NULL },
+    { "WriteTxnMarkers", KF_M_RESPONSE, 27, 1, 2, 1,
+        sizeof(kf_write_txn_markers_response_t),
+        fields_write_txn_markers_response, 1,
+        m_decode_write_txn_markers_response,
+        m_encode_write_txn_markers_response, NULL },
+    { "TxnOffsetCommit", KF_M_REQUEST, 28, 0, 6, 3,
+        sizeof(kf_txn_offset_commit_request_t),
+        fields_txn_offset_commit_request, 8,
+        m_decode_txn_offset_commit_request, m_encode_txn_offset_commit_request,
+        m_init_txn_offset_commit_request },
+    { "TxnOffsetCommit", KF_M_RESPONSE, 28, 0, 6, 3,
+        sizeof(kf_txn_offset_commit_response_t),
+        fields_txn_offset_commit_response, 2,
+        m_decode_txn_offset_commit_response,
+        m_encode_txn_offset_commit_response, NULL },
     { "DescribeConfigs", KF_M_REQUEST, 32, 1, 4, 4,
         sizeof(kf_describe_configs_request_t), fields_describe_configs_request,
         3, m_decode_describe_configs_request,
@@ -3056,6 +3908,36 @@ static const kf_message_t  kf_messages[] = {
         fields_describe_cluster_response, 8,
         m_decode_describe_cluster_response, m_encode_describe_cluster_response,
         m_init_describe_cluster_response },
+    { "DescribeProducers", KF_M_REQUEST, 61, 0, 0, 0,
+        sizeof(kf_describe_producers_request_t),
+        fields_describe_producers_request, 1,
+        m_decode_describe_producers_request,
+        m_encode_describe_producers_request, NULL },
+    { "DescribeProducers", KF_M_RESPONSE, 61, 0, 0, 0,
+        sizeof(kf_describe_producers_response_t),
+        fields_describe_producers_response, 2,
+        m_decode_describe_producers_response,
+        m_encode_describe_producers_response, NULL },
+    { "DescribeTransactions", KF_M_REQUEST, 65, 0, 0, 0,
+        sizeof(kf_describe_transactions_request_t),
+        fields_describe_transactions_request, 1,
+        m_decode_describe_transactions_request,
+        m_encode_describe_transactions_request, NULL },
+    { "DescribeTransactions", KF_M_RESPONSE, 65, 0, 0, 0,
+        sizeof(kf_describe_transactions_response_t),
+        fields_describe_transactions_response, 2,
+        m_decode_describe_transactions_response,
+        m_encode_describe_transactions_response, NULL },
+    { "ListTransactions", KF_M_REQUEST, 66, 0, 2, 0,
+        sizeof(kf_list_transactions_request_t),
+        fields_list_transactions_request, 4,
+        m_decode_list_transactions_request, m_encode_list_transactions_request,
+        m_init_list_transactions_request },
+    { "ListTransactions", KF_M_RESPONSE, 66, 0, 2, 0,
+        sizeof(kf_list_transactions_response_t),
+        fields_list_transactions_response, 4,
+        m_decode_list_transactions_response,
+        m_encode_list_transactions_response, NULL },
     { "ListConfigResources", KF_M_REQUEST, 74, 0, 1, 0,
         sizeof(kf_list_config_resources_request_t),
         fields_list_config_resources_request, 1,
@@ -3134,6 +4016,32 @@ static const kf_message_t  kf_messages[] = {
     { "OffsetsDeleteRecord", KF_M_RECORD, 15, 0, 0, 0,
         sizeof(kf_offsets_delete_record_t), fields_offsets_delete_record, 2,
         m_decode_offsets_delete_record, m_encode_offsets_delete_record, NULL },
+    { "TransactionRecord", KF_M_RECORD, 16, 0, 0, 0,
+        sizeof(kf_transaction_record_t), fields_transaction_record, 12,
+        m_decode_transaction_record, m_encode_transaction_record, NULL },
+    { "TransactionAddRecord", KF_M_RECORD, 17, 0, 0, 0,
+        sizeof(kf_transaction_add_record_t), fields_transaction_add_record, 7,
+        m_decode_transaction_add_record, m_encode_transaction_add_record,
+        NULL },
+    { "TransactionOffsetsRecord", KF_M_RECORD, 18, 0, 0, 0,
+        sizeof(kf_transaction_offsets_record_t),
+        fields_transaction_offsets_record, 3,
+        m_decode_transaction_offsets_record,
+        m_encode_transaction_offsets_record, NULL },
+    { "TransactionEndRecord", KF_M_RECORD, 19, 0, 0, 0,
+        sizeof(kf_transaction_end_record_t), fields_transaction_end_record, 10,
+        m_decode_transaction_end_record, m_encode_transaction_end_record,
+        NULL },
+    { "TransactionCompleteRecord", KF_M_RECORD, 20, 0, 0, 0,
+        sizeof(kf_transaction_complete_record_t),
+        fields_transaction_complete_record, 4,
+        m_decode_transaction_complete_record,
+        m_encode_transaction_complete_record, NULL },
+    { "DeleteTransactionRecord", KF_M_RECORD, 21, 0, 0, 0,
+        sizeof(kf_delete_transaction_record_t),
+        fields_delete_transaction_record, 1,
+        m_decode_delete_transaction_record, m_encode_delete_transaction_record,
+        NULL },
 };
 
 

@@ -292,7 +292,7 @@ worker_start(worker_t *wk)
     if (wk->env == NULL || wk->journal == NULL
         || !kc_init(&wk->kc, (kc_mem_t) { sim_alloc, sim_free, NULL },
                     (kc_io_t) { sim_append, sim_bind, sim_release, sim_random,
-                                wk }))
+                                wk, NULL }))
     {
         fail("simulator: no memory");
     }

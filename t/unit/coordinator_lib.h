@@ -35,6 +35,12 @@ typedef struct {
     int32_t     partitions[SLOTS];
     int         room;               /* slots that may be used */
     int         bound;
+    /* transactions: how often a partition was opened, and the last one */
+    int         opened;
+    int32_t     opened_partition;
+    int64_t     opened_pid;
+    int16_t     opened_epoch;
+    int         opened_version;
     /* others */
     uint32_t    seed;
     kc_t        kc;
@@ -162,11 +168,28 @@ world_random(void *ctx, void *buf, size_t len)
 
 
 __attribute__((unused))
+static void
+world_txn_open(void *ctx, const kc_topic_t *t, int32_t partition, int64_t pid,
+    int16_t epoch, int version)
+{
+    world_t  *w = ctx;
+
+    (void) t;
+
+    w->opened++;
+    w->opened_partition = partition;
+    w->opened_pid = pid;
+    w->opened_epoch = epoch;
+    w->opened_version = version;
+}
+
+
+__attribute__((unused))
 static kc_io_t
 world_io(world_t *w)
 {
     return (kc_io_t) { world_append, world_bind, world_release, world_random,
-                       w };
+                       w, world_txn_open };
 }
 
 
