@@ -53,10 +53,10 @@ kc_woken(kc_t *kc, const kc_group_t *g)
         }
     }
 
-    /* One call changes one group that has waiters, a tick no more than fit. */
-    kc_assert(kc->woken_n < KC_WOKEN);
-
-    kc->woken[kc->woken_n++] = hash;
+    /* When it is full everybody is woken. */
+    if (kc->woken_n < KC_WOKEN) {
+        kc->woken[kc->woken_n++] = hash;
+    }
 }
 
 

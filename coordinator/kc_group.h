@@ -73,7 +73,8 @@ typedef struct {
 /* The key that a group's waiters are woken by. */
 uint32_t kc_group_hash(kf_str_t group_id);
 
-/* Groups changed since the last take; valid until the next call. */
+/* Groups changed since the last take; valid until the next call.  KC_WOKEN of
+   them: there may be more, all that wait have to be asked. */
 uint32_t kc_woken_take(kc_t *kc, const uint32_t **hashes);
 
 

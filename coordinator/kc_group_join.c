@@ -563,7 +563,9 @@ kc_join_group(kc_t *kc, kc_call_t *call, int16_t version,
 {
     bool         unknown = req->member_id.len == 0, supported;
     int64_t      session = req->session_timeout_ms;
-    kc_join_t    j = { kc, call, version, client, req, 0,
+    kc_client_t  who = { client->id.data ? client->id : kf_str(""),
+                         client->host.data ? client->host : kf_str("") };
+    kc_join_t    j = { kc, call, version, &who, req, 0,
                        (const void *) req->protocols, park, rsp };
     kc_group_t  *g = kc_group_find(kc, req->group_id);
 

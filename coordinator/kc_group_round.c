@@ -5,7 +5,7 @@
  *   EMPTY ───────────────────────> PREPARING ──GroupRecord──> COMPLETING
  *     ^                             ^  │                          │
  *     └──nobody left, GroupRecord───│──┘                          │
- *                                   │         leader's SyncGroup (kc_sync_group)
+ *                                   │        leader's SyncGroup (kc_sync_group)
  *     join, leave, expiry, sync     │                   GroupAssignmentRecord
  *     deadline (kc_group_rebalance) │                             v
  *                                   └──────────────────────── STABLE

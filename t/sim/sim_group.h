@@ -4,8 +4,8 @@
  *
  *   G1  a generation has one leader, whoever asks and whenever;
  *   G2  no group's generation is below one that a member has heard of;
- *   G3  no committed offset goes back behind one that was answered, for a commit
- *       or a fetch;
+ *   G3  no committed offset goes back behind one that was answered, for a
+ *       commit or a fetch;
  *   G4  no request waits that its poll would answer, unless it has been woken;
  *   G5  an assignment belongs to one member of its generation;
  *   G6  the timer leaves nothing behind that is due, and a group whose members
@@ -23,7 +23,7 @@
 
 #define GROUPS      3
 #define MEMBERS     8
-#define LIST        64                  /* members of a generation, ghosts too */
+#define LIST        64                  /* members, ghosts too */
 #define GENERATIONS 512
 #define REGISTERED  4096
 #define ID          80

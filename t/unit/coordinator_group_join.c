@@ -287,6 +287,30 @@ test_refused(void)
 }
 
 
+/* A client without an id, which none of its requests has to have. */
+static void
+test_nameless(void)
+{
+    join_t                                j = join(3, "nl", "", NULL);
+    kc_client_t                           nobody = { kf_null_str,
+                                                     kf_null_str };
+    kf_describe_groups_response_groups_t  d;
+
+    leave("nl", j.id);
+    j.req.member_id = s("");
+    is(kc_join_group(&w.kc, &w.call, 3, &nobody, &j.req, &j.park, &j.rsp),
+       KC_OK, "no client id");
+    join_done(&j);
+    is(j.rsp.error_code, 0, "is no mistake");
+    ok(j.id[0] == '-' && strlen(j.id) == 37, "the id begins with '-'");
+    d = describe("nl");
+    ok(d.members[0].client_id.data != NULL, "it is described as empty");
+    ok(d.members[0].client_host.data != NULL, "not as null");
+    world_check(&w, "nameless");
+    wrote();
+}
+
+
 static void
 test_size(void)
 {
@@ -390,6 +414,7 @@ main(void)
     test_rejoin();
     test_voting();
     test_refused();
+    test_nameless();
     test_size();
     test_delay();
 
