@@ -99,7 +99,7 @@ struct ngx_kafka_broker_s {
     ngx_uint_t              tasks_n;            /* thread tasks under way */
     uint64_t                epoch;              /* of the state attached to */
     ngx_event_t             timer;              /* opening, waiting for it */
-    ngx_event_t             tick;               /* the coordinator's deadlines */
+    ngx_event_t             tick;               /* coordinator's deadlines */
     ngx_kafka_part_t      **points;             /* ngx_kafka_tick.c */
     struct ngx_kafka_fired_s   *fired;          /* ngx_kafka_wake.c */
     ngx_event_t            *drain;              /* keeps an exiting worker */

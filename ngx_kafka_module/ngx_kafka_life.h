@@ -15,6 +15,16 @@
 #pragma GCC visibility push(hidden)
 
 
+/* --- configuration -------------------------------------------------------- */
+
+typedef struct {
+    ngx_array_t  brokers;                       /* of ngx_kafka_broker_t * */
+} ngx_stream_kafka_main_conf_t;
+
+/* The block directive kafka_broker; conf is the main configuration. */
+char *ngx_kafka_conf_broker(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
+
+
 /* --- the zone ------------------------------------------------------------- */
 
 #define NGX_KAFKA_MAGIC       0x6b61666b612d7a31ULL
@@ -50,7 +60,7 @@
 #define NGX_KAFKA_JOB_REOPEN       4            /* failed partitions */
 #define NGX_KAFKA_JOBS             5
 
-#define NGX_KAFKA_POINTS  256           /* hashes of groups, see ngx_kafka_tick.c */
+#define NGX_KAFKA_POINTS  256                   /* hashes of groups */
 
 /* Why a worker is woken; bits of ngx_kafka_slot_t.pending. */
 #define NGX_KAFKA_WAKE_PARTS       1            /* its bitmap says which */
@@ -171,6 +181,9 @@ kc_io_t ngx_kafka_coord_io(ngx_kafka_io_t *io);
 ngx_int_t ngx_kafka_coord_enter(ngx_kafka_broker_t *b, kc_t *kc);
 void ngx_kafka_coord_leave(ngx_kafka_broker_t *b);
 
+/* Takes the lock whatever the state; an owner that died makes it SUSPECT. */
+ngx_int_t ngx_kafka_zone_lock(ngx_kafka_broker_t *b);
+
 /* Attaches this worker to an OPEN zone.  NGX_AGAIN: it is not. */
 ngx_int_t ngx_kafka_coord_attach(ngx_kafka_broker_t *b);
 
@@ -248,6 +261,39 @@ ngx_int_t ngx_kafka_journal_snapshot(ngx_kafka_broker_t *b, kl_log_t *log,
 ngx_int_t ngx_kafka_journal_compact(ngx_kafka_broker_t *b);
 
 
+#define NGX_KAFKA_READ       KC_DECISION_MAX    /* pages as they are used */
+
+/* Reads the batches of a snapshot file one after the other. */
+typedef struct {
+    int       fd;
+    uint8_t  *buf;
+} ngx_kafka_state_file_t;
+
+/* Takes the batches of a new snapshot. */
+typedef struct {
+    int        fd;
+    int        err;
+    char       dir[NGX_MAX_PATH];
+    char       tmp[NGX_MAX_PATH + 32];
+} ngx_kafka_sink_t;
+
+/* ngx_kafka_state.c: offsets of the snapshots, the newest first. */
+ngx_uint_t ngx_kafka_states_list(ngx_kafka_broker_t *b, int64_t *offsets,
+    ngx_uint_t max);
+/* Drops all but the newest two, and the journal below the older one. */
+void ngx_kafka_states_prune(ngx_kafka_broker_t *b, kl_log_t *log);
+ngx_int_t ngx_kafka_state_open(ngx_kafka_broker_t *b, int64_t offset,
+    ngx_kafka_state_file_t *f);
+/* 1: a batch, valid until the next call; 0: the file's end; -1: damaged. */
+int ngx_kafka_state_next(ngx_kafka_state_file_t *f, const uint8_t **batch,
+    size_t *len);
+void ngx_kafka_state_close(ngx_kafka_state_file_t *f);
+ngx_int_t ngx_kafka_sink_open(ngx_kafka_broker_t *b, ngx_kafka_sink_t *sink);
+bool ngx_kafka_sink_write(void *ctx, uint8_t *batch, size_t len);
+/* Makes it durable and gives it its name; ok false: throws it away. */
+ngx_int_t ngx_kafka_sink_done(ngx_kafka_broker_t *b, ngx_kafka_sink_t *sink,
+    int64_t offset, bool ok);
+
 /* Finishes the deletions that the journal has since this was last done. */
 ngx_int_t ngx_kafka_journal_sweep(ngx_kafka_broker_t *b);
 
@@ -257,7 +303,7 @@ ngx_int_t ngx_kafka_journal_sweep(ngx_kafka_broker_t *b);
 /*
  * DeleteTopics removes its directories itself, after its record is flushed.  A
  * process may die in between, or a disk fail; whoever reads the deletion in the
- * journal again (a recovery, a job) finishes it then.  Both are a thread's work.
+ * journal again (a recovery, a job) finishes it then.  All a thread's work.
  * own: the handle of a recovery, which has the state to itself; else NULL.
  */
 ngx_int_t ngx_kafka_sweep_deleted(ngx_kafka_broker_t *b, kc_t *own,
