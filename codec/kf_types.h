@@ -152,6 +152,7 @@ typedef struct {
     X(57, LOG_DIR_NOT_FOUND)                                                  \
     X(58, SASL_AUTHENTICATION_FAILED)                                         \
     X(59, UNKNOWN_PRODUCER_ID)                                                \
+    X(61, DELEGATION_TOKEN_AUTH_DISABLED)                                     \
     X(68, NON_EMPTY_GROUP)                                                    \
     X(69, GROUP_ID_NOT_FOUND)                                                 \
     X(70, FETCH_SESSION_ID_NOT_FOUND)                                         \
@@ -166,12 +167,15 @@ typedef struct {
     X(79, MEMBER_ID_REQUIRED)                                                 \
     X(81, GROUP_MAX_SIZE_REACHED)                                             \
     X(82, FENCED_INSTANCE_ID)                                                 \
+    X(84, ELECTION_NOT_NEEDED)                                                \
+    X(85, NO_REASSIGNMENT_IN_PROGRESS)                                        \
     X(86, GROUP_SUBSCRIBED_TO_TOPIC)                                          \
     X(87, INVALID_RECORD)                                                     \
     X(88, UNSTABLE_OFFSET_COMMIT)                                             \
     X(89, THROTTLING_QUOTA_EXCEEDED)                                          \
     X(90, PRODUCER_FENCED)                                                    \
     X(91, RESOURCE_NOT_FOUND)                                                 \
+    X(95, INVALID_UPDATE_VERSION)                                             \
     X(100, UNKNOWN_TOPIC_ID)                                                  \
     X(103, INCONSISTENT_TOPIC_ID)                                             \
     X(105, TRANSACTIONAL_ID_NOT_FOUND)                                        \

@@ -44,6 +44,16 @@ void ngx_kafka_delete_groups(ngx_kafka_request_t *r);
 void ngx_kafka_offset_commit(ngx_kafka_request_t *r);
 void ngx_kafka_offset_fetch(ngx_kafka_request_t *r);
 void ngx_kafka_offset_delete(ngx_kafka_request_t *r);
+void ngx_kafka_update_features(ngx_kafka_request_t *r);
+void ngx_kafka_alter_replica_log_dirs(ngx_kafka_request_t *r);
+void ngx_kafka_create_delegation_token(ngx_kafka_request_t *r);
+void ngx_kafka_renew_delegation_token(ngx_kafka_request_t *r);
+void ngx_kafka_expire_delegation_token(ngx_kafka_request_t *r);
+void ngx_kafka_describe_delegation_token(ngx_kafka_request_t *r);
+void ngx_kafka_elect_leaders(ngx_kafka_request_t *r);
+void ngx_kafka_alter_partition_reassignments(ngx_kafka_request_t *r);
+void ngx_kafka_list_partition_reassignments(ngx_kafka_request_t *r);
+void ngx_kafka_describe_quorum(ngx_kafka_request_t *r);
 
 
 /*

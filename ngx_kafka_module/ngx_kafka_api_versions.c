@@ -1,5 +1,6 @@
 /*
- * ApiVersions, key 18, versions 0-5 (KIP-35, KIP-511, KIP-584, KIP-1242).
+ * ApiVersions, key 18, versions 0-5 (KIP-35, KIP-511, KIP-584, KIP-1242);
+ * UpdateFeatures, key 57, versions 0-2.
  *
  * Answers exactly the table of what is served, with the codec's versions.  A
  * version above ours never comes here: it is answered in version 0 before the
@@ -12,6 +13,24 @@
 
 #include "ngx_kafka_api.h"
 #include "ngx_kafka_conn.h"
+
+
+/* Features and their levels; all are finalized at the highest one. */
+typedef struct {
+    kf_str_t  name;
+    int16_t   min;
+    int16_t   max;
+} ngx_kafka_feature_t;
+
+static const ngx_kafka_feature_t  ngx_kafka_features[] = {
+
+    /* Kafka 4.4's; nothing here depends on it, but tools show it */
+    { { (const uint8_t *) "metadata.version", 16 }, 7, 33 },
+
+};
+
+#define NGX_KAFKA_FEATURES                                                    \
+    (sizeof(ngx_kafka_features) / sizeof(ngx_kafka_features[0]))
 
 
 static ngx_uint_t
@@ -59,6 +78,56 @@ ngx_kafka_is_ours(ngx_kafka_request_t *r, const kf_api_versions_request_t *req)
     ngx_kafka_coord_unlock(b);
 
     return ours;
+}
+
+
+/* NGX_ERROR: no memory. */
+static ngx_int_t
+ngx_kafka_features_show(ngx_kafka_request_t *r,
+    kf_api_versions_response_t *rsp)
+{
+    ngx_uint_t                                        i;
+    const ngx_kafka_feature_t                        *f;
+    kf_api_versions_response_supported_features_t    *s;
+    kf_api_versions_response_finalized_features_t    *v;
+
+    s = ngx_kafka_calloc(r, NGX_KAFKA_FEATURES,
+                         kf_api_versions_response_supported_features_t);
+    v = ngx_kafka_calloc(r, NGX_KAFKA_FEATURES,
+                         kf_api_versions_response_finalized_features_t);
+
+    if (s == NULL || v == NULL) {
+        return NGX_ERROR;
+    }
+
+    rsp->supported_features = s;
+    rsp->finalized_features = v;
+
+    for (i = 0; i < NGX_KAFKA_FEATURES; i++) {
+        f = &ngx_kafka_features[i];
+
+        /* clients up to 3.8, which send version 3, stumble over a minimum 0 */
+
+        if (f->min > 0 || r->header.api_version >= 4) {
+            s->name = f->name;
+            s->min_version = f->min;
+            s->max_version = f->max;
+            s++;
+            rsp->supported_features_n++;
+        }
+
+        v->name = f->name;
+        v->min_version_level = f->max;
+        v->max_version_level = f->max;
+        v++;
+        rsp->finalized_features_n++;
+    }
+
+    /* clients take no notice of features while the epoch is -1 */
+
+    rsp->finalized_features_epoch = 0;
+
+    return NGX_OK;
 }
 
 
@@ -120,9 +189,85 @@ ngx_kafka_api_versions(ngx_kafka_request_t *r)
         rsp.api_keys_n++;
     }
 
-    /* clients take no notice of features while the epoch is -1 */
+    if (ngx_kafka_features_show(r, &rsp) != NGX_OK) {
+        ngx_kafka_fail(r, "no memory for an answer");
+        return;
+    }
 
-    rsp.finalized_features_epoch = 0;
+    ngx_kafka_answer(r, &rsp);
+}
+
+
+/* Levels are those of the release: all that can be asked for is what is so. */
+static int16_t
+ngx_kafka_feature_check(kf_str_t name, int16_t level)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_KAFKA_FEATURES; i++) {
+
+        if (kf_str_eq(ngx_kafka_features[i].name, name)
+            && ngx_kafka_features[i].max == level)
+        {
+            return KF_ERR_NONE;
+        }
+    }
+
+    return KF_ERR_INVALID_UPDATE_VERSION;
+}
+
+
+void
+ngx_kafka_update_features(ngx_kafka_request_t *r)
+{
+    int32_t                                         i;
+    kf_str_t                                        why;
+    kf_update_features_request_t                   *req = r->body;
+    kf_update_features_response_t                   rsp;
+    kf_update_features_response_results_t          *out;
+    const kf_update_features_request_feature_updates_t  *in;
+
+    ngx_memzero(&rsp, sizeof(rsp));
+    rsp.error_message = kf_null_str;
+
+    out = ngx_kafka_calloc(r, ngx_max(req->feature_updates_n, 0),
+                           kf_update_features_response_results_t);
+    if (out == NULL) {
+        ngx_kafka_fail(r, "no memory for an answer");
+        return;
+    }
+
+    rsp.results = out;
+
+    for (i = 0; i < req->feature_updates_n; i++, out++) {
+        in = &req->feature_updates[i];
+
+        out->feature = in->feature;
+        out->error_message = kf_null_str;
+        out->error_code = ngx_kafka_feature_check(in->feature,
+                                                  in->max_version_level);
+        rsp.results_n++;
+
+        if (out->error_code == KF_ERR_NONE) {
+            continue;
+        }
+
+        why = kf_arena_printf(&r->arena, "feature \"%.*s\" has no level %d "
+                              "here, and levels cannot be changed",
+                              (int) in->feature.len, in->feature.data,
+                              in->max_version_level);
+
+        out->error_message = why;
+        ngx_kafka_note(r, out->error_code, (kf_str_t) kf_null_str);
+
+        /* version 2: all or nothing, one code (KIP-1022) */
+
+        if (r->header.api_version >= 2) {
+            rsp.error_code = out->error_code;
+            rsp.error_message = why;
+            break;
+        }
+    }
 
     ngx_kafka_answer(r, &rsp);
 }

@@ -378,6 +378,21 @@ encode_alter_configs(kf_writer_t *w, int16_t version, const void *m)
 
 
 static kf_rc_t
+decode_alter_replica_log_dirs(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
+{
+    return kf_decode_alter_replica_log_dirs_request(r, version, a, m);
+}
+
+
+static void
+encode_alter_replica_log_dirs(kf_writer_t *w, int16_t version, const void *m)
+{
+    kf_encode_alter_replica_log_dirs_response(w, version, m);
+}
+
+
+static kf_rc_t
 decode_describe_log_dirs(kf_reader_t *r, int16_t version, kf_arena_t *a,
     void *m)
 {
@@ -408,6 +423,67 @@ encode_create_partitions(kf_writer_t *w, int16_t version, const void *m)
 
 
 static kf_rc_t
+decode_create_delegation_token(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
+{
+    return kf_decode_create_delegation_token_request(r, version, a, m);
+}
+
+
+static void
+encode_create_delegation_token(kf_writer_t *w, int16_t version, const void *m)
+{
+    kf_encode_create_delegation_token_response(w, version, m);
+}
+
+
+static kf_rc_t
+decode_renew_delegation_token(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
+{
+    return kf_decode_renew_delegation_token_request(r, version, a, m);
+}
+
+
+static void
+encode_renew_delegation_token(kf_writer_t *w, int16_t version, const void *m)
+{
+    kf_encode_renew_delegation_token_response(w, version, m);
+}
+
+
+static kf_rc_t
+decode_expire_delegation_token(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
+{
+    return kf_decode_expire_delegation_token_request(r, version, a, m);
+}
+
+
+static void
+encode_expire_delegation_token(kf_writer_t *w, int16_t version, const void *m)
+{
+    kf_encode_expire_delegation_token_response(w, version, m);
+}
+
+
+static kf_rc_t
+decode_describe_delegation_token(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, void *m)
+{
+    return kf_decode_describe_delegation_token_request(r, version, a, m);
+}
+
+
+static void
+encode_describe_delegation_token(kf_writer_t *w, int16_t version,
+    const void *m)
+{
+    kf_encode_describe_delegation_token_response(w, version, m);
+}
+
+
+static kf_rc_t
 decode_delete_groups(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
 {
     return kf_decode_delete_groups_request(r, version, a, m);
@@ -418,6 +494,20 @@ static void
 encode_delete_groups(kf_writer_t *w, int16_t version, const void *m)
 {
     kf_encode_delete_groups_response(w, version, m);
+}
+
+
+static kf_rc_t
+decode_elect_leaders(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
+{
+    return kf_decode_elect_leaders_request(r, version, a, m);
+}
+
+
+static void
+encode_elect_leaders(kf_writer_t *w, int16_t version, const void *m)
+{
+    kf_encode_elect_leaders_response(w, version, m);
 }
 
 
@@ -438,6 +528,38 @@ encode_incremental_alter_configs(kf_writer_t *w, int16_t version,
 
 
 static kf_rc_t
+decode_alter_partition_reassignments(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, void *m)
+{
+    return kf_decode_alter_partition_reassignments_request(r, version, a, m);
+}
+
+
+static void
+encode_alter_partition_reassignments(kf_writer_t *w, int16_t version,
+    const void *m)
+{
+    kf_encode_alter_partition_reassignments_response(w, version, m);
+}
+
+
+static kf_rc_t
+decode_list_partition_reassignments(kf_reader_t *r, int16_t version,
+    kf_arena_t *a, void *m)
+{
+    return kf_decode_list_partition_reassignments_request(r, version, a, m);
+}
+
+
+static void
+encode_list_partition_reassignments(kf_writer_t *w, int16_t version,
+    const void *m)
+{
+    kf_encode_list_partition_reassignments_response(w, version, m);
+}
+
+
+static kf_rc_t
 decode_offset_delete(kf_reader_t *r, int16_t version, kf_arena_t *a, void *m)
 {
     return kf_decode_offset_delete_request(r, version, a, m);
@@ -448,6 +570,36 @@ static void
 encode_offset_delete(kf_writer_t *w, int16_t version, const void *m)
 {
     kf_encode_offset_delete_response(w, version, m);
+}
+
+
+static kf_rc_t
+decode_describe_quorum(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
+{
+    return kf_decode_describe_quorum_request(r, version, a, m);
+}
+
+
+static void
+encode_describe_quorum(kf_writer_t *w, int16_t version, const void *m)
+{
+    kf_encode_describe_quorum_response(w, version, m);
+}
+
+
+static kf_rc_t
+decode_update_features(kf_reader_t *r, int16_t version, kf_arena_t *a,
+    void *m)
+{
+    return kf_decode_update_features_request(r, version, a, m);
+}
+
+
+static void
+encode_update_features(kf_writer_t *w, int16_t version, const void *m)
+{
+    kf_encode_update_features_response(w, version, m);
 }
 
 
@@ -623,21 +775,51 @@ const kf_api_t  kf_api_table[] = {
     { 33, 0, 2, 0, 2, "AlterConfigs",
       sizeof(kf_alter_configs_request_t),
       decode_alter_configs, encode_alter_configs },
+    { 34, 1, 2, 1, 2, "AlterReplicaLogDirs",
+      sizeof(kf_alter_replica_log_dirs_request_t),
+      decode_alter_replica_log_dirs, encode_alter_replica_log_dirs },
     { 35, 1, 5, 1, 2, "DescribeLogDirs",
       sizeof(kf_describe_log_dirs_request_t),
       decode_describe_log_dirs, encode_describe_log_dirs },
     { 37, 0, 3, 0, 2, "CreatePartitions",
       sizeof(kf_create_partitions_request_t),
       decode_create_partitions, encode_create_partitions },
+    { 38, 1, 3, 1, 2, "CreateDelegationToken",
+      sizeof(kf_create_delegation_token_request_t),
+      decode_create_delegation_token, encode_create_delegation_token },
+    { 39, 1, 2, 1, 2, "RenewDelegationToken",
+      sizeof(kf_renew_delegation_token_request_t),
+      decode_renew_delegation_token, encode_renew_delegation_token },
+    { 40, 1, 2, 1, 2, "ExpireDelegationToken",
+      sizeof(kf_expire_delegation_token_request_t),
+      decode_expire_delegation_token, encode_expire_delegation_token },
+    { 41, 1, 3, 1, 2, "DescribeDelegationToken",
+      sizeof(kf_describe_delegation_token_request_t),
+      decode_describe_delegation_token, encode_describe_delegation_token },
     { 42, 0, 3, 0, 2, "DeleteGroups",
       sizeof(kf_delete_groups_request_t),
       decode_delete_groups, encode_delete_groups },
+    { 43, 0, 2, 0, 2, "ElectLeaders",
+      sizeof(kf_elect_leaders_request_t),
+      decode_elect_leaders, encode_elect_leaders },
     { 44, 0, 1, 0, 1, "IncrementalAlterConfigs",
       sizeof(kf_incremental_alter_configs_request_t),
       decode_incremental_alter_configs, encode_incremental_alter_configs },
+    { 45, 0, 1, 0, 0, "AlterPartitionReassignments",
+      sizeof(kf_alter_partition_reassignments_request_t),
+      decode_alter_partition_reassignments, encode_alter_partition_reassignments },
+    { 46, 0, 0, 0, 0, "ListPartitionReassignments",
+      sizeof(kf_list_partition_reassignments_request_t),
+      decode_list_partition_reassignments, encode_list_partition_reassignments },
     { 47, 0, 0, 0, 1, "OffsetDelete",
       sizeof(kf_offset_delete_request_t),
       decode_offset_delete, encode_offset_delete },
+    { 55, 0, 2, 0, 0, "DescribeQuorum",
+      sizeof(kf_describe_quorum_request_t),
+      decode_describe_quorum, encode_describe_quorum },
+    { 57, 0, 2, 0, 0, "UpdateFeatures",
+      sizeof(kf_update_features_request_t),
+      decode_update_features, encode_update_features },
     { 60, 0, 2, 0, 0, "DescribeCluster",
       sizeof(kf_describe_cluster_request_t),
       decode_describe_cluster, encode_describe_cluster },

@@ -33,11 +33,21 @@
 #include "kf_28_txn_offset_commit.h"
 #include "kf_32_describe_configs.h"
 #include "kf_33_alter_configs.h"
+#include "kf_34_alter_replica_log_dirs.h"
 #include "kf_35_describe_log_dirs.h"
 #include "kf_37_create_partitions.h"
+#include "kf_38_create_delegation_token.h"
+#include "kf_39_renew_delegation_token.h"
+#include "kf_40_expire_delegation_token.h"
+#include "kf_41_describe_delegation_token.h"
 #include "kf_42_delete_groups.h"
+#include "kf_43_elect_leaders.h"
 #include "kf_44_incremental_alter_configs.h"
+#include "kf_45_alter_partition_reassignments.h"
+#include "kf_46_list_partition_reassignments.h"
 #include "kf_47_offset_delete.h"
+#include "kf_55_describe_quorum.h"
+#include "kf_57_update_features.h"
 #include "kf_60_describe_cluster.h"
 #include "kf_61_describe_producers.h"
 #include "kf_65_describe_transactions.h"
@@ -75,11 +85,21 @@ typedef enum {
     KF_API_TXN_OFFSET_COMMIT = 28,
     KF_API_DESCRIBE_CONFIGS = 32,
     KF_API_ALTER_CONFIGS = 33,
+    KF_API_ALTER_REPLICA_LOG_DIRS = 34,
     KF_API_DESCRIBE_LOG_DIRS = 35,
     KF_API_CREATE_PARTITIONS = 37,
+    KF_API_CREATE_DELEGATION_TOKEN = 38,
+    KF_API_RENEW_DELEGATION_TOKEN = 39,
+    KF_API_EXPIRE_DELEGATION_TOKEN = 40,
+    KF_API_DESCRIBE_DELEGATION_TOKEN = 41,
     KF_API_DELETE_GROUPS = 42,
+    KF_API_ELECT_LEADERS = 43,
     KF_API_INCREMENTAL_ALTER_CONFIGS = 44,
+    KF_API_ALTER_PARTITION_REASSIGNMENTS = 45,
+    KF_API_LIST_PARTITION_REASSIGNMENTS = 46,
     KF_API_OFFSET_DELETE = 47,
+    KF_API_DESCRIBE_QUORUM = 55,
+    KF_API_UPDATE_FEATURES = 57,
     KF_API_DESCRIBE_CLUSTER = 60,
     KF_API_DESCRIBE_PRODUCERS = 61,
     KF_API_DESCRIBE_TRANSACTIONS = 65,

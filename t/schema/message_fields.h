@@ -2298,6 +2298,72 @@ static const kf_field_t  fields_alter_configs_response[] = {
 KF_MESSAGE(alter_configs_response)
 
 
+static const kf_field_t  fields_alter_replica_log_dirs_request_topics[] = {
+    { "name", KF_T_STRING, false, 1, 2, 1, 0, -1,
+        offsetof(kf_alter_replica_log_dirs_request_topics_t, name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partitions", KF_T_INT32, true, 1, 2, 1, 0, -1,
+        offsetof(kf_alter_replica_log_dirs_request_topics_t, partitions),
+        offsetof(kf_alter_replica_log_dirs_request_topics_t, partitions_n),
+        sizeof(int32_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_alter_replica_log_dirs_request_dirs[] = {
+    { "path", KF_T_STRING, false, 1, 2, 1, 0, -1,
+        offsetof(kf_alter_replica_log_dirs_request_dirs_t, path), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "topics", KF_T_STRUCT, true, 1, 2, 1, 0, -1,
+        offsetof(kf_alter_replica_log_dirs_request_dirs_t, topics),
+        offsetof(kf_alter_replica_log_dirs_request_dirs_t, topics_n),
+        sizeof(kf_alter_replica_log_dirs_request_topics_t),
+        fields_alter_replica_log_dirs_request_topics, 2, 0, false },
+};
+
+static const kf_field_t  fields_alter_replica_log_dirs_request[] = {
+    { "dirs", KF_T_STRUCT, true, 1, 2, 1, 0, -1,
+        offsetof(kf_alter_replica_log_dirs_request_t, dirs),
+        offsetof(kf_alter_replica_log_dirs_request_t, dirs_n),
+        sizeof(kf_alter_replica_log_dirs_request_dirs_t),
+        fields_alter_replica_log_dirs_request_dirs, 2, 0, false },
+};
+
+KF_MESSAGE(alter_replica_log_dirs_request)
+
+
+static const kf_field_t  fields_alter_replica_log_dirs_response_partitions[] = {
+    { "partition_index", KF_T_INT32, false, 1, 2, 1, 0, -1,
+        offsetof(kf_alter_replica_log_dirs_response_partitions_t,
+        partition_index), 0, sizeof(int32_t), NULL, 0, 0, false },
+    { "error_code", KF_T_INT16, false, 1, 2, 1, 0, -1,
+        offsetof(kf_alter_replica_log_dirs_response_partitions_t, error_code),
+        0, sizeof(int16_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_alter_replica_log_dirs_response_results[] = {
+    { "topic_name", KF_T_STRING, false, 1, 2, 1, 0, -1,
+        offsetof(kf_alter_replica_log_dirs_response_results_t, topic_name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partitions", KF_T_STRUCT, true, 1, 2, 1, 0, -1,
+        offsetof(kf_alter_replica_log_dirs_response_results_t, partitions),
+        offsetof(kf_alter_replica_log_dirs_response_results_t, partitions_n),
+        sizeof(kf_alter_replica_log_dirs_response_partitions_t),
+        fields_alter_replica_log_dirs_response_partitions, 2, 0, false },
+};
+
+static const kf_field_t  fields_alter_replica_log_dirs_response[] = {
+    { "throttle_time_ms", KF_T_INT32, false, 1, 2, 1, 0, -1,
+        offsetof(kf_alter_replica_log_dirs_response_t, throttle_time_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "results", KF_T_STRUCT, true, 1, 2, 1, 0, -1,
+        offsetof(kf_alter_replica_log_dirs_response_t, results),
+        offsetof(kf_alter_replica_log_dirs_response_t, results_n),
+        sizeof(kf_alter_replica_log_dirs_response_results_t),
+        fields_alter_replica_log_dirs_response_results, 2, 0, false },
+};
+
+KF_MESSAGE(alter_replica_log_dirs_response)
+
+
 static const kf_field_t  fields_describe_log_dirs_request_topics[] = {
     { "topic", KF_T_STRING, false, 1, 5, 1, 0, -1,
         offsetof(kf_describe_log_dirs_request_topics_t, topic), 0,
@@ -2449,6 +2515,213 @@ static const kf_field_t  fields_create_partitions_response[] = {
 KF_MESSAGE(create_partitions_response)
 
 
+static const kf_field_t  fields_create_delegation_token_request_renewers[] = {
+    { "principal_type", KF_T_STRING, false, 1, 3, 1, 0, -1,
+        offsetof(kf_create_delegation_token_request_renewers_t,
+        principal_type), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "principal_name", KF_T_STRING, false, 1, 3, 1, 0, -1,
+        offsetof(kf_create_delegation_token_request_renewers_t,
+        principal_name), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_create_delegation_token_request[] = {
+    { "owner_principal_type", KF_T_STRING, false, 3, 3, 3, 3, -1,
+        offsetof(kf_create_delegation_token_request_t, owner_principal_type),
+        0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "owner_principal_name", KF_T_STRING, false, 3, 3, 3, 3, -1,
+        offsetof(kf_create_delegation_token_request_t, owner_principal_name),
+        0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "renewers", KF_T_STRUCT, true, 1, 3, 1, 0, -1,
+        offsetof(kf_create_delegation_token_request_t, renewers),
+        offsetof(kf_create_delegation_token_request_t, renewers_n),
+        sizeof(kf_create_delegation_token_request_renewers_t),
+        fields_create_delegation_token_request_renewers, 2, 0, false },
+    { "max_lifetime_ms", KF_T_INT64, false, 1, 3, 1, 0, -1,
+        offsetof(kf_create_delegation_token_request_t, max_lifetime_ms), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+};
+
+KF_MESSAGE(create_delegation_token_request)
+
+
+static const kf_field_t  fields_create_delegation_token_response[] = {
+    { "error_code", KF_T_INT16, false, 1, 3, 1, 0, -1,
+        offsetof(kf_create_delegation_token_response_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "principal_type", KF_T_STRING, false, 1, 3, 1, 0, -1,
+        offsetof(kf_create_delegation_token_response_t, principal_type), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "principal_name", KF_T_STRING, false, 1, 3, 1, 0, -1,
+        offsetof(kf_create_delegation_token_response_t, principal_name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "token_requester_principal_type", KF_T_STRING, false, 3, 3, 1, 0, -1,
+        offsetof(kf_create_delegation_token_response_t,
+        token_requester_principal_type), 0, sizeof(kf_str_t), NULL, 0, 0,
+        false },
+    { "token_requester_principal_name", KF_T_STRING, false, 3, 3, 1, 0, -1,
+        offsetof(kf_create_delegation_token_response_t,
+        token_requester_principal_name), 0, sizeof(kf_str_t), NULL, 0, 0,
+        false },
+    { "issue_timestamp_ms", KF_T_INT64, false, 1, 3, 1, 0, -1,
+        offsetof(kf_create_delegation_token_response_t, issue_timestamp_ms), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "expiry_timestamp_ms", KF_T_INT64, false, 1, 3, 1, 0, -1,
+        offsetof(kf_create_delegation_token_response_t, expiry_timestamp_ms),
+        0, sizeof(int64_t), NULL, 0, 0, false },
+    { "max_timestamp_ms", KF_T_INT64, false, 1, 3, 1, 0, -1,
+        offsetof(kf_create_delegation_token_response_t, max_timestamp_ms), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "token_id", KF_T_STRING, false, 1, 3, 1, 0, -1,
+        offsetof(kf_create_delegation_token_response_t, token_id), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "hmac", KF_T_BYTES, false, 1, 3, 1, 0, -1,
+        offsetof(kf_create_delegation_token_response_t, hmac), 0,
+        sizeof(kf_bytes_t), NULL, 0, 0, false },
+    { "throttle_time_ms", KF_T_INT32, false, 1, 3, 1, 0, -1,
+        offsetof(kf_create_delegation_token_response_t, throttle_time_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+};
+
+KF_MESSAGE(create_delegation_token_response)
+
+
+static const kf_field_t  fields_renew_delegation_token_request[] = {
+    { "hmac", KF_T_BYTES, false, 1, 2, 1, 0, -1,
+        offsetof(kf_renew_delegation_token_request_t, hmac), 0,
+        sizeof(kf_bytes_t), NULL, 0, 0, false },
+    { "renew_period_ms", KF_T_INT64, false, 1, 2, 1, 0, -1,
+        offsetof(kf_renew_delegation_token_request_t, renew_period_ms), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+};
+
+KF_MESSAGE(renew_delegation_token_request)
+
+
+static const kf_field_t  fields_renew_delegation_token_response[] = {
+    { "error_code", KF_T_INT16, false, 1, 2, 1, 0, -1,
+        offsetof(kf_renew_delegation_token_response_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "expiry_timestamp_ms", KF_T_INT64, false, 1, 2, 1, 0, -1,
+        offsetof(kf_renew_delegation_token_response_t, expiry_timestamp_ms), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "throttle_time_ms", KF_T_INT32, false, 1, 2, 1, 0, -1,
+        offsetof(kf_renew_delegation_token_response_t, throttle_time_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+};
+
+KF_MESSAGE(renew_delegation_token_response)
+
+
+static const kf_field_t  fields_expire_delegation_token_request[] = {
+    { "hmac", KF_T_BYTES, false, 1, 2, 1, 0, -1,
+        offsetof(kf_expire_delegation_token_request_t, hmac), 0,
+        sizeof(kf_bytes_t), NULL, 0, 0, false },
+    { "expiry_time_period_ms", KF_T_INT64, false, 1, 2, 1, 0, -1,
+        offsetof(kf_expire_delegation_token_request_t, expiry_time_period_ms),
+        0, sizeof(int64_t), NULL, 0, 0, false },
+};
+
+KF_MESSAGE(expire_delegation_token_request)
+
+
+static const kf_field_t  fields_expire_delegation_token_response[] = {
+    { "error_code", KF_T_INT16, false, 1, 2, 1, 0, -1,
+        offsetof(kf_expire_delegation_token_response_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "expiry_timestamp_ms", KF_T_INT64, false, 1, 2, 1, 0, -1,
+        offsetof(kf_expire_delegation_token_response_t, expiry_timestamp_ms),
+        0, sizeof(int64_t), NULL, 0, 0, false },
+    { "throttle_time_ms", KF_T_INT32, false, 1, 2, 1, 0, -1,
+        offsetof(kf_expire_delegation_token_response_t, throttle_time_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+};
+
+KF_MESSAGE(expire_delegation_token_response)
+
+
+static const kf_field_t  fields_describe_delegation_token_request_owners[] = {
+    { "principal_type", KF_T_STRING, false, 1, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_request_owners_t,
+        principal_type), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "principal_name", KF_T_STRING, false, 1, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_request_owners_t,
+        principal_name), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_describe_delegation_token_request[] = {
+    { "owners", KF_T_STRUCT, true, 1, 3, 1, 3, -1,
+        offsetof(kf_describe_delegation_token_request_t, owners),
+        offsetof(kf_describe_delegation_token_request_t, owners_n),
+        sizeof(kf_describe_delegation_token_request_owners_t),
+        fields_describe_delegation_token_request_owners, 2, 0, false },
+};
+
+KF_MESSAGE(describe_delegation_token_request)
+
+
+static const kf_field_t  fields_describe_delegation_token_response_renewers[] = {
+    { "principal_type", KF_T_STRING, false, 1, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_response_renewers_t,
+        principal_type), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "principal_name", KF_T_STRING, false, 1, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_response_renewers_t,
+        principal_name), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_describe_delegation_token_response_tokens[] = {
+    { "principal_type", KF_T_STRING, false, 1, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_response_tokens_t,
+        principal_type), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "principal_name", KF_T_STRING, false, 1, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_response_tokens_t,
+        principal_name), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "token_requester_principal_type", KF_T_STRING, false, 3, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_response_tokens_t,
+        token_requester_principal_type), 0, sizeof(kf_str_t), NULL, 0, 0,
+        false },
+    { "token_requester_principal_name", KF_T_STRING, false, 3, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_response_tokens_t,
+        token_requester_principal_name), 0, sizeof(kf_str_t), NULL, 0, 0,
+        false },
+    { "issue_timestamp", KF_T_INT64, false, 1, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_response_tokens_t,
+        issue_timestamp), 0, sizeof(int64_t), NULL, 0, 0, false },
+    { "expiry_timestamp", KF_T_INT64, false, 1, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_response_tokens_t,
+        expiry_timestamp), 0, sizeof(int64_t), NULL, 0, 0, false },
+    { "max_timestamp", KF_T_INT64, false, 1, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_response_tokens_t,
+        max_timestamp), 0, sizeof(int64_t), NULL, 0, 0, false },
+    { "token_id", KF_T_STRING, false, 1, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_response_tokens_t, token_id), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "hmac", KF_T_BYTES, false, 1, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_response_tokens_t, hmac), 0,
+        sizeof(kf_bytes_t), NULL, 0, 0, false },
+    { "renewers", KF_T_STRUCT, true, 1, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_response_tokens_t, renewers),
+        offsetof(kf_describe_delegation_token_response_tokens_t, renewers_n),
+        sizeof(kf_describe_delegation_token_response_renewers_t),
+        fields_describe_delegation_token_response_renewers, 2, 0, false },
+};
+
+static const kf_field_t  fields_describe_delegation_token_response[] = {
+    { "error_code", KF_T_INT16, false, 1, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_response_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "tokens", KF_T_STRUCT, true, 1, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_response_t, tokens),
+        offsetof(kf_describe_delegation_token_response_t, tokens_n),
+        sizeof(kf_describe_delegation_token_response_tokens_t),
+        fields_describe_delegation_token_response_tokens, 10, 0, false },
+    { "throttle_time_ms", KF_T_INT32, false, 1, 3, 1, 0, -1,
+        offsetof(kf_describe_delegation_token_response_t, throttle_time_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+};
+
+KF_MESSAGE(describe_delegation_token_response)
+
+
 static const kf_field_t  fields_delete_groups_request[] = {
     { "groups_names", KF_T_STRING, true, 0, 3, 1, 0, -1,
         offsetof(kf_delete_groups_request_t, groups_names),
@@ -2483,6 +2756,75 @@ static const kf_field_t  fields_delete_groups_response[] = {
 };
 
 KF_MESSAGE(delete_groups_response)
+
+
+static const kf_field_t  fields_elect_leaders_request_topic_partitions[] = {
+    { "topic", KF_T_STRING, false, 0, 2, 1, 0, -1,
+        offsetof(kf_elect_leaders_request_topic_partitions_t, topic), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partitions", KF_T_INT32, true, 0, 2, 1, 0, -1,
+        offsetof(kf_elect_leaders_request_topic_partitions_t, partitions),
+        offsetof(kf_elect_leaders_request_topic_partitions_t, partitions_n),
+        sizeof(int32_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_elect_leaders_request[] = {
+    { "election_type", KF_T_INT8, false, 1, 2, 1, 0, -1,
+        offsetof(kf_elect_leaders_request_t, election_type), 0, sizeof(int8_t),
+        NULL, 0, 0, false },
+    { "topic_partitions", KF_T_STRUCT, true, 0, 2, 0, 2, -1,
+        offsetof(kf_elect_leaders_request_t, topic_partitions),
+        offsetof(kf_elect_leaders_request_t, topic_partitions_n),
+        sizeof(kf_elect_leaders_request_topic_partitions_t),
+        fields_elect_leaders_request_topic_partitions, 2, 0, false },
+    { "timeout_ms", KF_T_INT32, false, 0, 2, 1, 0, -1,
+        offsetof(kf_elect_leaders_request_t, timeout_ms), 0, sizeof(int32_t),
+        NULL, 0, 60000, false },
+};
+
+KF_MESSAGE_INIT(elect_leaders_request)
+
+
+static const kf_field_t  fields_elect_leaders_response_partition_result[] = {
+    { "partition_id", KF_T_INT32, false, 0, 2, 1, 0, -1,
+        offsetof(kf_elect_leaders_response_partition_result_t, partition_id),
+        0, sizeof(int32_t), NULL, 0, 0, false },
+    { "error_code", KF_T_INT16, false, 0, 2, 1, 0, -1,
+        offsetof(kf_elect_leaders_response_partition_result_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "error_message", KF_T_STRING, false, 0, 2, 0, 2, -1,
+        offsetof(kf_elect_leaders_response_partition_result_t, error_message),
+        0, sizeof(kf_str_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_elect_leaders_response_replica_election_results[] = {
+    { "topic", KF_T_STRING, false, 0, 2, 1, 0, -1,
+        offsetof(kf_elect_leaders_response_replica_election_results_t, topic),
+        0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partition_result", KF_T_STRUCT, true, 0, 2, 1, 0, -1,
+        offsetof(kf_elect_leaders_response_replica_election_results_t,
+        partition_result),
+        offsetof(kf_elect_leaders_response_replica_election_results_t,
+        partition_result_n),
+        sizeof(kf_elect_leaders_response_partition_result_t),
+        fields_elect_leaders_response_partition_result, 3, 0, false },
+};
+
+static const kf_field_t  fields_elect_leaders_response[] = {
+    { "throttle_time_ms", KF_T_INT32, false, 0, 2, 1, 0, -1,
+        offsetof(kf_elect_leaders_response_t, throttle_time_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "error_code", KF_T_INT16, false, 1, 2, 1, 0, -1,
+        offsetof(kf_elect_leaders_response_t, error_code), 0, sizeof(int16_t),
+        NULL, 0, 0, false },
+    { "replica_election_results", KF_T_STRUCT, true, 0, 2, 1, 0, -1,
+        offsetof(kf_elect_leaders_response_t, replica_election_results),
+        offsetof(kf_elect_leaders_response_t, replica_election_results_n),
+        sizeof(kf_elect_leaders_response_replica_election_results_t),
+        fields_elect_leaders_response_replica_election_results, 2, 0, false },
+};
+
+KF_MESSAGE(elect_leaders_response)
 
 
 static const kf_field_t  fields_incremental_alter_configs_request_configs[] = {
@@ -2554,6 +2896,177 @@ static const kf_field_t  fields_incremental_alter_configs_response[] = {
 KF_MESSAGE(incremental_alter_configs_response)
 
 
+static const kf_field_t  fields_alter_partition_reassignments_request_partitions[] = {
+    { "partition_index", KF_T_INT32, false, 0, 1, 1, 0, -1,
+        offsetof(kf_alter_partition_reassignments_request_partitions_t,
+        partition_index), 0, sizeof(int32_t), NULL, 0, 0, false },
+    { "replicas", KF_T_INT32, true, 0, 1, 0, 1, -1,
+        offsetof(kf_alter_partition_reassignments_request_partitions_t,
+        replicas),
+        offsetof(kf_alter_partition_reassignments_request_partitions_t,
+        replicas_n), sizeof(int32_t), NULL, 0, 0, true },
+};
+
+static const kf_field_t  fields_alter_partition_reassignments_request_topics[] = {
+    { "name", KF_T_STRING, false, 0, 1, 1, 0, -1,
+        offsetof(kf_alter_partition_reassignments_request_topics_t, name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partitions", KF_T_STRUCT, true, 0, 1, 1, 0, -1,
+        offsetof(kf_alter_partition_reassignments_request_topics_t,
+        partitions),
+        offsetof(kf_alter_partition_reassignments_request_topics_t,
+        partitions_n),
+        sizeof(kf_alter_partition_reassignments_request_partitions_t),
+        fields_alter_partition_reassignments_request_partitions, 2, 0, false },
+};
+
+static const kf_field_t  fields_alter_partition_reassignments_request[] = {
+    { "timeout_ms", KF_T_INT32, false, 0, 1, 1, 0, -1,
+        offsetof(kf_alter_partition_reassignments_request_t, timeout_ms), 0,
+        sizeof(int32_t), NULL, 0, 60000, false },
+    { "allow_replication_factor_change", KF_T_BOOL, false, 1, 1, 1, 0, -1,
+        offsetof(kf_alter_partition_reassignments_request_t,
+        allow_replication_factor_change), 0, sizeof(bool), NULL, 0, true,
+        false },
+    { "topics", KF_T_STRUCT, true, 0, 1, 1, 0, -1,
+        offsetof(kf_alter_partition_reassignments_request_t, topics),
+        offsetof(kf_alter_partition_reassignments_request_t, topics_n),
+        sizeof(kf_alter_partition_reassignments_request_topics_t),
+        fields_alter_partition_reassignments_request_topics, 2, 0, false },
+};
+
+KF_MESSAGE_INIT(alter_partition_reassignments_request)
+
+
+static const kf_field_t  fields_alter_partition_reassignments_response_partitions[] = {
+    { "partition_index", KF_T_INT32, false, 0, 1, 1, 0, -1,
+        offsetof(kf_alter_partition_reassignments_response_partitions_t,
+        partition_index), 0, sizeof(int32_t), NULL, 0, 0, false },
+    { "error_code", KF_T_INT16, false, 0, 1, 1, 0, -1,
+        offsetof(kf_alter_partition_reassignments_response_partitions_t,
+        error_code), 0, sizeof(int16_t), NULL, 0, 0, false },
+    { "error_message", KF_T_STRING, false, 0, 1, 0, 1, -1,
+        offsetof(kf_alter_partition_reassignments_response_partitions_t,
+        error_message), 0, sizeof(kf_str_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_alter_partition_reassignments_response_responses[] = {
+    { "name", KF_T_STRING, false, 0, 1, 1, 0, -1,
+        offsetof(kf_alter_partition_reassignments_response_responses_t, name),
+        0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partitions", KF_T_STRUCT, true, 0, 1, 1, 0, -1,
+        offsetof(kf_alter_partition_reassignments_response_responses_t,
+        partitions),
+        offsetof(kf_alter_partition_reassignments_response_responses_t,
+        partitions_n),
+        sizeof(kf_alter_partition_reassignments_response_partitions_t),
+        fields_alter_partition_reassignments_response_partitions, 3, 0,
+        false },
+};
+
+static const kf_field_t  fields_alter_partition_reassignments_response[] = {
+    { "throttle_time_ms", KF_T_INT32, false, 0, 1, 1, 0, -1,
+        offsetof(kf_alter_partition_reassignments_response_t,
+        throttle_time_ms), 0, sizeof(int32_t), NULL, 0, 0, false },
+    { "allow_replication_factor_change", KF_T_BOOL, false, 1, 1, 1, 0, -1,
+        offsetof(kf_alter_partition_reassignments_response_t,
+        allow_replication_factor_change), 0, sizeof(bool), NULL, 0, true,
+        false },
+    { "error_code", KF_T_INT16, false, 0, 1, 1, 0, -1,
+        offsetof(kf_alter_partition_reassignments_response_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "error_message", KF_T_STRING, false, 0, 1, 0, 1, -1,
+        offsetof(kf_alter_partition_reassignments_response_t, error_message),
+        0, sizeof(kf_str_t), NULL, 0, 0, false },
+    { "responses", KF_T_STRUCT, true, 0, 1, 1, 0, -1,
+        offsetof(kf_alter_partition_reassignments_response_t, responses),
+        offsetof(kf_alter_partition_reassignments_response_t, responses_n),
+        sizeof(kf_alter_partition_reassignments_response_responses_t),
+        fields_alter_partition_reassignments_response_responses, 2, 0, false },
+};
+
+KF_MESSAGE_INIT(alter_partition_reassignments_response)
+
+
+static const kf_field_t  fields_list_partition_reassignments_request_topics[] = {
+    { "name", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_list_partition_reassignments_request_topics_t, name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partition_indexes", KF_T_INT32, true, 0, 0, 1, 0, -1,
+        offsetof(kf_list_partition_reassignments_request_topics_t,
+        partition_indexes),
+        offsetof(kf_list_partition_reassignments_request_topics_t,
+        partition_indexes_n), sizeof(int32_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_list_partition_reassignments_request[] = {
+    { "timeout_ms", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_list_partition_reassignments_request_t, timeout_ms), 0,
+        sizeof(int32_t), NULL, 0, 60000, false },
+    { "topics", KF_T_STRUCT, true, 0, 0, 0, 0, -1,
+        offsetof(kf_list_partition_reassignments_request_t, topics),
+        offsetof(kf_list_partition_reassignments_request_t, topics_n),
+        sizeof(kf_list_partition_reassignments_request_topics_t),
+        fields_list_partition_reassignments_request_topics, 2, 0, true },
+};
+
+KF_MESSAGE_INIT(list_partition_reassignments_request)
+
+
+static const kf_field_t  fields_list_partition_reassignments_response_partitions[] = {
+    { "partition_index", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_list_partition_reassignments_response_partitions_t,
+        partition_index), 0, sizeof(int32_t), NULL, 0, 0, false },
+    { "replicas", KF_T_INT32, true, 0, 0, 1, 0, -1,
+        offsetof(kf_list_partition_reassignments_response_partitions_t,
+        replicas),
+        offsetof(kf_list_partition_reassignments_response_partitions_t,
+        replicas_n), sizeof(int32_t), NULL, 0, 0, false },
+    { "adding_replicas", KF_T_INT32, true, 0, 0, 1, 0, -1,
+        offsetof(kf_list_partition_reassignments_response_partitions_t,
+        adding_replicas),
+        offsetof(kf_list_partition_reassignments_response_partitions_t,
+        adding_replicas_n), sizeof(int32_t), NULL, 0, 0, false },
+    { "removing_replicas", KF_T_INT32, true, 0, 0, 1, 0, -1,
+        offsetof(kf_list_partition_reassignments_response_partitions_t,
+        removing_replicas),
+        offsetof(kf_list_partition_reassignments_response_partitions_t,
+        removing_replicas_n), sizeof(int32_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_list_partition_reassignments_response_topics[] = {
+    { "name", KF_T_STRING, false, 0, 0, 1, 0, -1,
+        offsetof(kf_list_partition_reassignments_response_topics_t, name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partitions", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_list_partition_reassignments_response_topics_t,
+        partitions),
+        offsetof(kf_list_partition_reassignments_response_topics_t,
+        partitions_n),
+        sizeof(kf_list_partition_reassignments_response_partitions_t),
+        fields_list_partition_reassignments_response_partitions, 4, 0, false },
+};
+
+static const kf_field_t  fields_list_partition_reassignments_response[] = {
+    { "throttle_time_ms", KF_T_INT32, false, 0, 0, 1, 0, -1,
+        offsetof(kf_list_partition_reassignments_response_t, throttle_time_ms),
+        0, sizeof(int32_t), NULL, 0, 0, false },
+    { "error_code", KF_T_INT16, false, 0, 0, 1, 0, -1,
+        offsetof(kf_list_partition_reassignments_response_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "error_message", KF_T_STRING, false, 0, 0, 0, 0, -1,
+        offsetof(kf_list_partition_reassignments_response_t, error_message), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "topics", KF_T_STRUCT, true, 0, 0, 1, 0, -1,
+        offsetof(kf_list_partition_reassignments_response_t, topics),
+        offsetof(kf_list_partition_reassignments_response_t, topics_n),
+        sizeof(kf_list_partition_reassignments_response_topics_t),
+        fields_list_partition_reassignments_response_topics, 2, 0, false },
+};
+
+KF_MESSAGE(list_partition_reassignments_response)
+
+
 static const kf_field_t  fields_offset_delete_request_partitions[] = {
     { "partition_index", KF_T_INT32, false, 0, 0, 1, 0, -1,
         offsetof(kf_offset_delete_request_partitions_t, partition_index), 0,
@@ -2620,6 +3133,221 @@ static const kf_field_t  fields_offset_delete_response[] = {
 };
 
 KF_MESSAGE(offset_delete_response)
+
+
+static const kf_field_t  fields_describe_quorum_request_partitions[] = {
+    { "partition_index", KF_T_INT32, false, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_request_partitions_t, partition_index), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_describe_quorum_request_topics[] = {
+    { "topic_name", KF_T_STRING, false, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_request_topics_t, topic_name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partitions", KF_T_STRUCT, true, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_request_topics_t, partitions),
+        offsetof(kf_describe_quorum_request_topics_t, partitions_n),
+        sizeof(kf_describe_quorum_request_partitions_t),
+        fields_describe_quorum_request_partitions, 1, 0, false },
+};
+
+static const kf_field_t  fields_describe_quorum_request[] = {
+    { "topics", KF_T_STRUCT, true, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_request_t, topics),
+        offsetof(kf_describe_quorum_request_t, topics_n),
+        sizeof(kf_describe_quorum_request_topics_t),
+        fields_describe_quorum_request_topics, 2, 0, false },
+};
+
+KF_MESSAGE(describe_quorum_request)
+
+
+static const kf_field_t  fields_describe_quorum_response_current_voters[] = {
+    { "replica_id", KF_T_INT32, false, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_current_voters_t, replica_id), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "replica_directory_id", KF_T_UUID, false, 2, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_current_voters_t,
+        replica_directory_id), 0, sizeof(kf_uuid_t), NULL, 0, 0, false },
+    { "log_end_offset", KF_T_INT64, false, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_current_voters_t, log_end_offset),
+        0, sizeof(int64_t), NULL, 0, 0, false },
+    { "last_fetch_timestamp", KF_T_INT64, false, 1, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_current_voters_t,
+        last_fetch_timestamp), 0, sizeof(int64_t), NULL, 0, -1, false },
+    { "last_caught_up_timestamp", KF_T_INT64, false, 1, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_current_voters_t,
+        last_caught_up_timestamp), 0, sizeof(int64_t), NULL, 0, -1, false },
+};
+
+static const kf_field_t  fields_describe_quorum_response_observers[] = {
+    { "replica_id", KF_T_INT32, false, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_observers_t, replica_id), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "replica_directory_id", KF_T_UUID, false, 2, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_observers_t,
+        replica_directory_id), 0, sizeof(kf_uuid_t), NULL, 0, 0, false },
+    { "log_end_offset", KF_T_INT64, false, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_observers_t, log_end_offset), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "last_fetch_timestamp", KF_T_INT64, false, 1, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_observers_t,
+        last_fetch_timestamp), 0, sizeof(int64_t), NULL, 0, -1, false },
+    { "last_caught_up_timestamp", KF_T_INT64, false, 1, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_observers_t,
+        last_caught_up_timestamp), 0, sizeof(int64_t), NULL, 0, -1, false },
+};
+
+static const kf_field_t  fields_describe_quorum_response_partitions[] = {
+    { "partition_index", KF_T_INT32, false, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_partitions_t, partition_index), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "error_code", KF_T_INT16, false, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_partitions_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "error_message", KF_T_STRING, false, 2, 2, 2, 2, -1,
+        offsetof(kf_describe_quorum_response_partitions_t, error_message), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "leader_id", KF_T_INT32, false, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_partitions_t, leader_id), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "leader_epoch", KF_T_INT32, false, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_partitions_t, leader_epoch), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "high_watermark", KF_T_INT64, false, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_partitions_t, high_watermark), 0,
+        sizeof(int64_t), NULL, 0, 0, false },
+    { "current_voters", KF_T_STRUCT, true, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_partitions_t, current_voters),
+        offsetof(kf_describe_quorum_response_partitions_t, current_voters_n),
+        sizeof(kf_describe_quorum_response_current_voters_t),
+        fields_describe_quorum_response_current_voters, 5, 0, false },
+    { "observers", KF_T_STRUCT, true, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_partitions_t, observers),
+        offsetof(kf_describe_quorum_response_partitions_t, observers_n),
+        sizeof(kf_describe_quorum_response_observers_t),
+        fields_describe_quorum_response_observers, 5, 0, false },
+};
+
+static const kf_field_t  fields_describe_quorum_response_topics[] = {
+    { "topic_name", KF_T_STRING, false, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_topics_t, topic_name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "partitions", KF_T_STRUCT, true, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_topics_t, partitions),
+        offsetof(kf_describe_quorum_response_topics_t, partitions_n),
+        sizeof(kf_describe_quorum_response_partitions_t),
+        fields_describe_quorum_response_partitions, 8, 0, false },
+};
+
+static const kf_field_t  fields_describe_quorum_response_listeners[] = {
+    { "name", KF_T_STRING, false, 2, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_listeners_t, name), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "host", KF_T_STRING, false, 2, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_listeners_t, host), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "port", KF_T_UINT16, false, 2, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_listeners_t, port), 0,
+        sizeof(uint16_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_describe_quorum_response_nodes[] = {
+    { "node_id", KF_T_INT32, false, 2, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_nodes_t, node_id), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "listeners", KF_T_STRUCT, true, 2, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_nodes_t, listeners),
+        offsetof(kf_describe_quorum_response_nodes_t, listeners_n),
+        sizeof(kf_describe_quorum_response_listeners_t),
+        fields_describe_quorum_response_listeners, 3, 0, false },
+};
+
+static const kf_field_t  fields_describe_quorum_response[] = {
+    { "error_code", KF_T_INT16, false, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "error_message", KF_T_STRING, false, 2, 2, 2, 2, -1,
+        offsetof(kf_describe_quorum_response_t, error_message), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "topics", KF_T_STRUCT, true, 0, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_t, topics),
+        offsetof(kf_describe_quorum_response_t, topics_n),
+        sizeof(kf_describe_quorum_response_topics_t),
+        fields_describe_quorum_response_topics, 2, 0, false },
+    { "nodes", KF_T_STRUCT, true, 2, 2, 1, 0, -1,
+        offsetof(kf_describe_quorum_response_t, nodes),
+        offsetof(kf_describe_quorum_response_t, nodes_n),
+        sizeof(kf_describe_quorum_response_nodes_t),
+        fields_describe_quorum_response_nodes, 2, 0, false },
+};
+
+KF_MESSAGE(describe_quorum_response)
+
+
+static const kf_field_t  fields_update_features_request_feature_updates[] = {
+    { "feature", KF_T_STRING, false, 0, 2, 1, 0, -1,
+        offsetof(kf_update_features_request_feature_updates_t, feature), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "max_version_level", KF_T_INT16, false, 0, 2, 1, 0, -1,
+        offsetof(kf_update_features_request_feature_updates_t,
+        max_version_level), 0, sizeof(int16_t), NULL, 0, 0, false },
+    { "allow_downgrade", KF_T_BOOL, false, 0, 0, 1, 0, -1,
+        offsetof(kf_update_features_request_feature_updates_t,
+        allow_downgrade), 0, sizeof(bool), NULL, 0, false, false },
+    { "upgrade_type", KF_T_INT8, false, 1, 2, 1, 0, -1,
+        offsetof(kf_update_features_request_feature_updates_t, upgrade_type),
+        0, sizeof(int8_t), NULL, 0, 1, false },
+};
+
+static const kf_field_t  fields_update_features_request[] = {
+    { "timeout_ms", KF_T_INT32, false, 0, 2, 1, 0, -1,
+        offsetof(kf_update_features_request_t, timeout_ms), 0, sizeof(int32_t),
+        NULL, 0, 60000, false },
+    { "feature_updates", KF_T_STRUCT, true, 0, 2, 1, 0, -1,
+        offsetof(kf_update_features_request_t, feature_updates),
+        offsetof(kf_update_features_request_t, feature_updates_n),
+        sizeof(kf_update_features_request_feature_updates_t),
+        fields_update_features_request_feature_updates, 4, 0, false },
+    { "validate_only", KF_T_BOOL, false, 1, 2, 1, 0, -1,
+        offsetof(kf_update_features_request_t, validate_only), 0, sizeof(bool),
+        NULL, 0, false, false },
+};
+
+KF_MESSAGE_INIT(update_features_request)
+
+
+static const kf_field_t  fields_update_features_response_results[] = {
+    { "feature", KF_T_STRING, false, 0, 1, 1, 0, -1,
+        offsetof(kf_update_features_response_results_t, feature), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "error_code", KF_T_INT16, false, 0, 1, 1, 0, -1,
+        offsetof(kf_update_features_response_results_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "error_message", KF_T_STRING, false, 0, 1, 0, 1, -1,
+        offsetof(kf_update_features_response_results_t, error_message), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+};
+
+static const kf_field_t  fields_update_features_response[] = {
+    { "throttle_time_ms", KF_T_INT32, false, 0, 2, 1, 0, -1,
+        offsetof(kf_update_features_response_t, throttle_time_ms), 0,
+        sizeof(int32_t), NULL, 0, 0, false },
+    { "error_code", KF_T_INT16, false, 0, 2, 1, 0, -1,
+        offsetof(kf_update_features_response_t, error_code), 0,
+        sizeof(int16_t), NULL, 0, 0, false },
+    { "error_message", KF_T_STRING, false, 0, 2, 0, 2, -1,
+        offsetof(kf_update_features_response_t, error_message), 0,
+        sizeof(kf_str_t), NULL, 0, 0, false },
+    { "results", KF_T_STRUCT, true, 0, 1, 1, 0, -1,
+        offsetof(kf_update_features_response_t, results),
+        offsetof(kf_update_features_response_t, results_n),
+        sizeof(kf_update_features_response_results_t),
+        fields_update_features_response_results, 3, 0, false },
+};
+
+KF_MESSAGE(update_features_response)
 
 
 static const kf_field_t  fields_describe_cluster_request[] = {
@@ -3855,6 +4583,16 @@ static const kf_message_t  kf_messages[] = {
         sizeof(kf_alter_configs_response_t), fields_alter_configs_response, 2,
         m_decode_alter_configs_response, m_encode_alter_configs_response,
         NULL },
+    { "AlterReplicaLogDirs", KF_M_REQUEST, 34, 1, 2, 2,
+        sizeof(kf_alter_replica_log_dirs_request_t),
+        fields_alter_replica_log_dirs_request, 1,
+        m_decode_alter_replica_log_dirs_request,
+        m_encode_alter_replica_log_dirs_request, NULL },
+    { "AlterReplicaLogDirs", KF_M_RESPONSE, 34, 1, 2, 2,
+        sizeof(kf_alter_replica_log_dirs_response_t),
+        fields_alter_replica_log_dirs_response, 2,
+        m_decode_alter_replica_log_dirs_response,
+        m_encode_alter_replica_log_dirs_response, NULL },
     { "DescribeLogDirs", KF_M_REQUEST, 35, 1, 5, 2,
         sizeof(kf_describe_log_dirs_request_t),
         fields_describe_log_dirs_request, 1,
@@ -3875,12 +4613,60 @@ static const kf_message_t  kf_messages[] = {
         fields_create_partitions_response, 2,
         m_decode_create_partitions_response,
         m_encode_create_partitions_response, NULL },
+    { "CreateDelegationToken", KF_M_REQUEST, 38, 1, 3, 2,
+        sizeof(kf_create_delegation_token_request_t),
+        fields_create_delegation_token_request, 4,
+        m_decode_create_delegation_token_request,
+        m_encode_create_delegation_token_request, NULL },
+    { "CreateDelegationToken", KF_M_RESPONSE, 38, 1, 3, 2,
+        sizeof(kf_create_delegation_token_response_t),
+        fields_create_delegation_token_response, 11,
+        m_decode_create_delegation_token_response,
+        m_encode_create_delegation_token_response, NULL },
+    { "RenewDelegationToken", KF_M_REQUEST, 39, 1, 2, 2,
+        sizeof(kf_renew_delegation_token_request_t),
+        fields_renew_delegation_token_request, 2,
+        m_decode_renew_delegation_token_request,
+        m_encode_renew_delegation_token_request, NULL },
+    { "RenewDelegationToken", KF_M_RESPONSE, 39, 1, 2, 2,
+        sizeof(kf_renew_delegation_token_response_t),
+        fields_renew_delegation_token_response, 3,
+        m_decode_renew_delegation_token_response,
+        m_encode_renew_delegation_token_response, NULL },
+    { "ExpireDelegationToken", KF_M_REQUEST, 40, 1, 2, 2,
+        sizeof(kf_expire_delegation_token_request_t),
+        fields_expire_delegation_token_request, 2,
+        m_decode_expire_delegation_token_request,
+        m_encode_expire_delegation_token_request, NULL },
+    { "ExpireDelegationToken", KF_M_RESPONSE, 40, 1, 2, 2,
+        sizeof(kf_expire_delegation_token_response_t),
+        fields_expire_delegation_token_response, 3,
+        m_decode_expire_delegation_token_response,
+        m_encode_expire_delegation_token_response, NULL },
+    { "DescribeDelegationToken", KF_M_REQUEST, 41, 1, 3, 2,
+        sizeof(kf_describe_delegation_token_request_t),
+        fields_describe_delegation_token_request, 1,
+        m_decode_describe_delegation_token_request,
+        m_encode_describe_delegation_token_request, NULL },
+    { "DescribeDelegationToken", KF_M_RESPONSE, 41, 1, 3, 2,
+        sizeof(kf_describe_delegation_token_response_t),
+        fields_describe_delegation_token_response, 3,
+        m_decode_describe_delegation_token_response,
+        m_encode_describe_delegation_token_response, NULL },
     { "DeleteGroups", KF_M_REQUEST, 42, 0, 3, 2,
         sizeof(kf_delete_groups_request_t), fields_delete_groups_request, 1,
         m_decode_delete_groups_request, m_encode_delete_groups_request, NULL },
     { "DeleteGroups", KF_M_RESPONSE, 42, 0, 3, 2,
         sizeof(kf_delete_groups_response_t), fields_delete_groups_response, 2,
         m_decode_delete_groups_response, m_encode_delete_groups_response,
+        NULL },
+    { "ElectLeaders", KF_M_REQUEST, 43, 0, 2, 2,
+        sizeof(kf_elect_leaders_request_t), fields_elect_leaders_request, 3,
+        m_decode_elect_leaders_request, m_encode_elect_leaders_request,
+        m_init_elect_leaders_request },
+    { "ElectLeaders", KF_M_RESPONSE, 43, 0, 2, 2,
+        sizeof(kf_elect_leaders_response_t), fields_elect_leaders_response, 3,
+        m_decode_elect_leaders_response, m_encode_elect_leaders_response,
         NULL },
     { "IncrementalAlterConfigs", KF_M_REQUEST, 44, 0, 1, 1,
         sizeof(kf_incremental_alter_configs_request_t),
@@ -3892,6 +4678,29 @@ static const kf_message_t  kf_messages[] = {
         fields_incremental_alter_configs_response, 2,
         m_decode_incremental_alter_configs_response,
         m_encode_incremental_alter_configs_response, NULL },
+    { "AlterPartitionReassignments", KF_M_REQUEST, 45, 0, 1, 0,
+        sizeof(kf_alter_partition_reassignments_request_t),
+        fields_alter_partition_reassignments_request, 3,
+        m_decode_alter_partition_reassignments_request,
+        m_encode_alter_partition_reassignments_request,
+        m_init_alter_partition_reassignments_request },
+    { "AlterPartitionReassignments", KF_M_RESPONSE, 45, 0, 1, 0,
+        sizeof(kf_alter_partition_reassignments_response_t),
+        fields_alter_partition_reassignments_response, 5,
+        m_decode_alter_partition_reassignments_response,
+        m_encode_alter_partition_reassignments_response,
+        m_init_alter_partition_reassignments_response },
+    { "ListPartitionReassignments", KF_M_REQUEST, 46, 0, 0, 0,
+        sizeof(kf_list_partition_reassignments_request_t),
+        fields_list_partition_reassignments_request, 2,
+        m_decode_list_partition_reassignments_request,
+        m_encode_list_partition_reassignments_request,
+        m_init_list_partition_reassignments_request },
+    { "ListPartitionReassignments", KF_M_RESPONSE, 46, 0, 0, 0,
+        sizeof(kf_list_partition_reassignments_response_t),
+        fields_list_partition_reassignments_response, 4,
+        m_decode_list_partition_reassignments_response,
+        m_encode_list_partition_reassignments_response, NULL },
     { "OffsetDelete", KF_M_REQUEST, 47, 0, 0, 32767,
         sizeof(kf_offset_delete_request_t), fields_offset_delete_request, 2,
         m_decode_offset_delete_request, m_encode_offset_delete_request, NULL },
@@ -3899,6 +4708,22 @@ static const kf_message_t  kf_messages[] = {
         sizeof(kf_offset_delete_response_t), fields_offset_delete_response, 3,
         m_decode_offset_delete_response, m_encode_offset_delete_response,
         NULL },
+    { "DescribeQuorum", KF_M_REQUEST, 55, 0, 2, 0,
+        sizeof(kf_describe_quorum_request_t), fields_describe_quorum_request,
+        1, m_decode_describe_quorum_request, m_encode_describe_quorum_request,
+        NULL },
+    { "DescribeQuorum", KF_M_RESPONSE, 55, 0, 2, 0,
+        sizeof(kf_describe_quorum_response_t), fields_describe_quorum_response,
+        4, m_decode_describe_quorum_response,
+        m_encode_describe_quorum_response, NULL },
+    { "UpdateFeatures", KF_M_REQUEST, 57, 0, 2, 0,
+        sizeof(kf_update_features_request_t), fields_update_features_request,
+        3, m_decode_update_features_request, m_encode_update_features_request,
+        m_init_update_features_request },
+    { "UpdateFeatures", KF_M_RESPONSE, 57, 0, 2, 0,
+        sizeof(kf_update_features_response_t), fields_update_features_response,
+        4, m_decode_update_features_response,
+        m_encode_update_features_response, NULL },
     { "DescribeCluster", KF_M_REQUEST, 60, 0, 2, 0,
         sizeof(kf_describe_cluster_request_t), fields_describe_cluster_request,
         3, m_decode_describe_cluster_request,
