@@ -31,6 +31,8 @@ static void ngx_kafka_delete_flushed(ngx_kafka_request_t *r);
 static void ngx_kafka_delete_work(void *data);
 static void ngx_kafka_delete_done(void *data);
 static void ngx_kafka_delete_cleanup(ngx_kafka_request_t *r);
+static ngx_int_t ngx_kafka_config_facts(ngx_kafka_request_t *r,
+    kc_static_t *config);
 
 
 void
@@ -347,14 +349,22 @@ ngx_kafka_describe_configs(ngx_kafka_request_t *r)
     int32_t                         i;
     kc_rc_t                         rc;
     kc_call_t                       call;
+    kc_static_t                     config;
     kf_describe_configs_request_t  *req = r->body;
     kf_describe_configs_response_t  rsp;
 
     ngx_memzero(&rsp, sizeof(rsp));
 
+    if (ngx_kafka_config_facts(r, &config) != NGX_OK) {
+        ngx_kafka_fail(r, "no memory, or no address to advertise");
+        return;
+    }
+
     if (ngx_kafka_call_begin(r, &call, ngx_kafka_describe_configs) != NGX_OK) {
         return;
     }
+
+    call.config = &config;
 
     rc = kc_describe_configs(&r->broker->kc, &call, r->header.api_version, req,
                              &rsp);
@@ -373,4 +383,57 @@ ngx_kafka_describe_configs(ngx_kafka_request_t *r)
     }
 
     ngx_kafka_answer_when(r, &rsp, call.wait);
+}
+
+
+/* What `config` lines do not say, but the broker is: as this client sees it. */
+static ngx_int_t
+ngx_kafka_config_facts(ngx_kafka_request_t *r, kc_static_t *config)
+{
+    u_char             *p;
+    int32_t             port;
+    kf_str_t            host;
+    ngx_uint_t          v6;
+    const char         *scheme;
+    kc_config_entry_t  *f;
+
+    if (ngx_kafka_advertised(r->conn, &host, &port) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    f = ngx_kafka_calloc(r, 3, kc_config_entry_t);
+    p = ngx_pnalloc(r->pool, host.len + sizeof("PLAINTEXT://[]:65535") - 1);
+
+    if (f == NULL || p == NULL) {
+        return NGX_ERROR;
+    }
+
+    v6 = host.len && memchr(host.data, ':', host.len) != NULL;
+    scheme = "PLAINTEXT";
+
+#if (NGX_STREAM_SSL)
+    if (r->conn->connection->ssl) {
+        scheme = "SSL";
+    }
+#endif
+
+    f[0].name = kf_str("log.dirs");
+    f[0].value.data = r->broker->data.data;
+    f[0].value.len = (uint32_t) r->broker->data.len;
+
+    f[1].name = kf_str("listeners");
+    f[1].value.data = p;
+    f[1].value.len = (uint32_t)
+                     (ngx_sprintf(p, "%s://%s%*s%s:%D", scheme, v6 ? "[" : "",
+                                  (size_t) host.len, host.data,
+                                  v6 ? "]" : "", port) - p);
+
+    f[2].name = kf_str("advertised.listeners");
+    f[2].value = f[1].value;
+
+    *config = r->broker->config;
+    config->facts = f;
+    config->facts_count = 3;
+
+    return NGX_OK;
 }

@@ -48,6 +48,22 @@ for my $v (1 .. 4) {
     ok(defined by_name($r)->{'log.segment.bytes'}, "v$v: its configs");
 }
 
+# What no `config` line says.
+SKIP: {
+    skip 'another broker', 5 if $t->foreign;
+    my $fact = by_name(describe(4, $broker, '1'));
+    my $at = 'PLAINTEXT://127.0.0.1:' . $t->port(0);
+    is($fact->{'advertised.listeners'}{Value}, $at, 'where clients go');
+    is($fact->{listeners}{Value}, $at, 'where it listens');
+    like($fact->{'log.dirs'}{Value}, qr{^/}, 'where the data is');
+    is(join(' ', map "$_->{ConfigSource} $_->{ReadOnly}",
+        @$fact{qw(advertised.listeners listeners log.dirs)}), '4 1 4 1 4 1',
+        'and they cannot be altered');
+    is(scalar(grep /listeners|log\.dirs/, map $_->{Name},
+        @{ describe(4, $broker, '')->{Configs} }), 0,
+        'they are not defaults of all brokers');
+}
+
 # Defaults as Kafka has them.
 my $x = by_name(describe(4, $topic, $name));
 my %default = ('cleanup.policy' => 'delete', 'retention.bytes' => -1,
