@@ -199,13 +199,17 @@ lint: deps-check all      ## layers, exports, formats, conf/, docs
 fuzz-replay: deps-check $(FUZZ)
 	$(call run-tests,-j$(J),$(FUZZ))
 
-# Each kind apart, so that one broken build or test is named early; the largest
-# run is the last, and its summary ends the output.
+# Everything runs, whatever fails before; the largest run is the last, so that
+# its summary ends the output.
 check: deps-check all tests ## everything; CI runs this
-	$(MAKE) B=$(B)-clang CC=clang OPT='-O1 -g' lib tests
-	$(MAKE) B=$(B)-asan SAN=address,undefined OPT='-O1 -g' asan-check
-	@$(PROVE) -j$(J) --directives $(UNIT) $(FUZZ) $(SIM) \
-	    $(foreach d,lint power wire life soak client,$(sort $(wildcard t/$(d)/*.t)))
+	@rc=0; \
+	$(MAKE) B=$(B)-clang CC=clang OPT='-O1 -g' lib tests || rc=1; \
+	$(MAKE) B=$(B)-asan SAN=address,undefined OPT='-O1 -g' asan-check || rc=1; \
+	[ $$rc = 0 ] || echo "FAILED ABOVE: the clang build or the sanitizers"; \
+	$(PROVE) -j$(J) --directives $(UNIT) $(FUZZ) $(SIM) \
+	    $(foreach d,lint power wire life soak client,$(sort $(wildcard t/$(d)/*.t))) \
+	    || rc=1; \
+	exit $$rc
 
 asan:                     ## unit and wire tests with ASan and UBSan
 	$(MAKE) B=$(B)-asan SAN=address,undefined OPT='-O1 -g' ASAN_T=all \
@@ -216,8 +220,8 @@ ASAN_T     ?= short
 ASAN_WIRE   = $(if $(filter all,$(ASAN_T)),$(wildcard t/wire/*.t t/life/*.t), \
                   $(wildcard t/wire/*.t))
 asan-check: deps-check module $(UNIT) $(FUZZ)
-	$(call run-tests,-j$(J),$(UNIT) $(FUZZ))
-	$(call run-tests,-j$(J),$(ASAN_WIRE))
+	@rc=0; $(PROVE) -j$(J) $(UNIT) $(FUZZ) || rc=1; \
+	$(PROVE) -j$(J) $(ASAN_WIRE) || rc=1; exit $$rc
 
 fuzz: deps-check          ## libFuzzer on each target for T seconds
 	@$(MAKE) --no-print-directory B=$(B)-fuzz CC=clang OPT='-O1 -g' \
