@@ -3,11 +3,19 @@
  * that Kafka specifies (coordinator/, log/ and codec/ do) and is the only code
  * that includes nginx headers.
  *
- *   ngx_stream_kafka_module.c   directives, configuration, hooks, variables
+ *   ngx_stream_kafka_module.c   directives, hooks
+ *   ngx_kafka_conf.c            the kafka_broker block
  *   ngx_kafka_zone.c            the shared zone: layout, reuse over reloads
  *   ngx_kafka_owner.c           the data directory's lock: who may use it
- *   ngx_kafka_broker.c          opening, recovery, stop; the broker's states
- *   ngx_kafka_coord.c           the coordinator's lock and its recovery
+ *   ngx_kafka_broker.c          opening and leaving; the broker's states
+ *   ngx_kafka_coord.c           the coordinator's lock, its journal and slots
+ *   ngx_kafka_recover.c         what makes a zone whole again
+ *   ngx_kafka_journal.c         replay and compaction of the journal
+ *   ngx_kafka_state.c           snapshots of the coordinator's state
+ *   ngx_kafka_catalog.c         all partitions of a moment, for long work
+ *   ngx_kafka_sweep.c           directories of partitions that are no more
+ *   ngx_kafka_thread.c          work in the thread pool
+ *   ngx_kafka_fault.c           points where tests make things fail
  *   ngx_kafka_wake.c            worker slots, eventfds, watches
  *   ngx_kafka_tick.c            the coordinator's timers, points for groups
  *   ngx_kafka_flush.c           group commit on the thread pool
