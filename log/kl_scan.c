@@ -6,7 +6,8 @@
 #include "kl_scan.h"
 
 
-#define KL_CRC_FROM  21                 /* first byte under a batch's CRC */
+#define KL_CRC_FROM   21                /* first byte under a batch's CRC */
+#define KL_SCAN_HEAD  5                 /* fewer zeros begin any base offset */
 
 
 void
@@ -225,16 +226,24 @@ kl_scan_is_short(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end)
 }
 
 
+/*
+ * A disk writes whole sectors, each as it was at some moment, in any order.  So
+ * what a power cut has lost of a batch is a sector that was never written, or
+ * the rest of the one that the batch before ends in.
+ */
 kl_rc_t
 kl_scan_hole(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
-    int64_t min, bool *hole)
+    int64_t sector, bool *hole)
 {
     size_t          len, i;
-    int64_t         start = pos, zeros = pos;
+    int64_t         at, first, start = pos, from = pos;
     kl_rc_t         rc;
     const uint8_t  *data;
 
-    /* zeros: from where on everything is zero */
+    /* from: everything from there to the byte looked at is zero */
+    first = start - start % sector + sector;
+    *hole = false;
+
     while (pos < end) {
         rc = kl_scan_fill(s, f, pos, 1, &data, &len);
         if (rc != KL_OK) {
@@ -250,15 +259,25 @@ kl_scan_hole(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
         }
 
         for (i = 0; i < len; i++) {
+            at = pos + (int64_t) i + 1;
+
             if (data[i] != 0) {
-                zeros = pos + (int64_t) i + 1;
+                from = at;
+
+            } else if (at % sector == 0
+                       && (at - from >= sector
+                           || (at == first && from == start
+                               && at - from >= KL_SCAN_HEAD)))
+            {
+                *hole = true;
+                return KL_OK;
             }
         }
 
         pos += (int64_t) len;
     }
 
-    *hole = zeros == start || end - zeros >= min;
+    *hole = from == start;
 
     return KL_OK;
 }

@@ -38,9 +38,10 @@ kl_rc_t kl_scan_search(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
  * there? */
 bool kl_scan_is_short(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end);
 
-/* Is [pos, end) empty, all zeros, or zeros for min bytes before its end? */
+/* Is [pos, end) empty or all zeros, or has it zeros from pos to the end of its
+ * sector or in any whole sector? */
 kl_rc_t kl_scan_hole(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end,
-    int64_t min, bool *hole);
+    int64_t sector, bool *hole);
 
 
 #pragma GCC visibility pop
