@@ -17,9 +17,10 @@
  * What is promised to survive: of a file, changes that ended before an fsync or
  * fdatasync of it began that came to its end; of a directory, its entries
  * likewise.  A sync of a file says nothing about its name.  Of what is not
- * promised, a directory keeps any prefix (directories are journaled in order),
- * a file any subset, each write whole, torn by sectors or cut at a byte, and
- * its size may have grown without its data: then there are zeros.
+ * promised, a directory keeps any prefix (directories are journaled in order), a
+ * file all, nothing, a prefix cut at a byte, or each of its sectors or pages as
+ * it was at a moment of its own; its size may have grown without its data: then
+ * there are zeros.
  */
 
 #define _GNU_SOURCE
@@ -39,6 +40,7 @@
 #include "powercut.h"
 
 #define SECTOR   512
+#define PAGE     4096
 #define BUCKETS  65536
 
 typedef enum { STRICT, RANDOM, KEEP } pc_mode_t;
@@ -74,7 +76,8 @@ static size_t       objects_n, objects_cap;
 static object_t    *buckets[BUCKETS];
 static uint64_t     seed;
 static pc_mode_t    mode;
-static uint64_t     lost_bytes, lost_names, kept_bytes, torn, maybe;
+static uint64_t     unsynced_bytes, saved_bytes, lost_names, kept_bytes, torn,
+                    maybe;
 
 
 __attribute__((noreturn, format(printf, 1, 2)))
@@ -470,34 +473,84 @@ image_apply(image_t *im, const change_t *c)
 }
 
 
-/* One unsynced write, by sectors or cut at a byte. */
+/* The last write that got through at all, cut at a byte. */
 static void
-image_tear(image_t *im, const pc_entry_t *e, uint64_t *rnd)
+image_cut(image_t *im, const pc_entry_t *e, uint64_t *rnd)
 {
-    size_t  from, to, cut;
+    size_t  cut = below(rnd, e->size + 1);
 
-    torn++;
+    torn += cut < e->size;
+    image_put(im, e, 0, cut);
+}
 
-    if (below(rnd, 2)) {
-        cut = below(rnd, e->size + 1);
-        image_put(im, e, 0, cut);
-        lost_bytes += e->size - cut;
-        return;
-    }
 
-    for (from = 0; from < e->size; from = to) {
-        to = (((e->offset + from) / SECTOR) + 1) * SECTOR - e->offset;
-        if (to > e->size) {
-            to = e->size;
+/*
+ * Each unit of the file as it was at some moment of its own, and the size at
+ * another: that is what is left when pages are written back in any order.  A
+ * unit is a sector, or a page.
+ */
+static void
+image_units(image_t *im, object_t *o, size_t first, uint64_t *rnd)
+{
+    size_t             i, size, unit, at, from, to, last, reach;
+    uint64_t           moment;
+    const pc_entry_t  *e;
+
+    unit = below(rnd, 2) ? SECTOR : PAGE;
+
+    /* the size, and how far anything reaches */
+    last = below(rnd, o->n - first + 1);
+    size = im->size;
+    reach = im->size;
+
+    for (i = first; i < o->n; i++) {
+        e = o->changes[i].e;
+        to = e->type == PC_WRITE ? e->offset + e->size : e->size;
+
+        if (i - first < last && (e->type == PC_TRUNCATE || to > size)) {
+            size = to;
         }
 
+        reach = to > reach ? to : reach;
+    }
+
+    image_size(im, reach);
+
+    for (at = 0; at < reach; at += unit) {
+        moment = below(rnd, o->n - first + 1);
+
+        /* often the first or the last */
         if (below(rnd, 2)) {
-            image_put(im, e, from, to);
-
-        } else {
-            lost_bytes += to - from;
+            moment = below(rnd, 3) ? o->n - first : 0;
         }
+
+        for (i = first; i < o->n && i - first < moment; i++) {
+            e = o->changes[i].e;
+
+            from = e->offset > at ? e->offset : at;
+            to = at + unit;
+
+            if (e->type == PC_TRUNCATE) {
+                from = e->size > at ? e->size : at;
+
+                if (from < to && from < reach) {
+                    memset(im->data + from, 0,
+                           (to < reach ? to : reach) - from);
+                }
+
+            } else {
+                to = e->offset + e->size < to ? e->offset + e->size : to;
+
+                if (from < to) {
+                    image_put(im, e, from - e->offset, to - e->offset);
+                }
+            }
+        }
+
+        torn += moment > 0 && moment < o->n - first;
     }
+
+    image_size(im, size);
 }
 
 
@@ -509,7 +562,22 @@ image_unsynced(image_t *im, object_t *o, size_t first, uint64_t *rnd)
     unsigned           how;
 
     how = (unsigned) below(rnd, 4);
-    keep = below(rnd, o->n - first + 1);
+
+    if (how == 0) {                         /* all is kept */
+        for (i = first; i < o->n; i++) {
+            image_apply(im, &o->changes[i]);
+        }
+
+        return;
+    }
+
+    if (how == 1) {
+        image_units(im, o, first, rnd);
+        return;
+    }
+
+    /* a prefix, perhaps nothing; its last write cut */
+    keep = how == 2 ? below(rnd, o->n - first + 1) : 0;
     reach = im->size;
 
     for (i = first; i < o->n; i++) {
@@ -519,46 +587,16 @@ image_unsynced(image_t *im, object_t *o, size_t first, uint64_t *rnd)
             reach = e->offset + e->size;
         }
 
-        switch (how) {
-
-        case 0:                             /* all is lost */
-            lost_bytes += e->type == PC_WRITE ? e->size : 0;
-            break;
-
-        case 1:                             /* a prefix, its last write torn */
-            if (i - first < keep) {
-                image_apply(im, &o->changes[i]);
-
-            } else if (i - first == keep && e->type == PC_WRITE) {
-                image_tear(im, e, rnd);
-
-            } else {
-                lost_bytes += e->type == PC_WRITE ? e->size : 0;
-            }
-
-            break;
-
-        case 2:                             /* any subset, torn */
-            switch (below(rnd, e->type == PC_WRITE ? 3 : 2)) {
-            case 0:
-                lost_bytes += e->type == PC_WRITE ? e->size : 0;
-                break;
-            case 1:
-                image_apply(im, &o->changes[i]);
-                break;
-            default:
-                image_tear(im, e, rnd);
-            }
-
-            break;
-
-        default:                            /* all is kept */
+        if (i - first < keep) {
             image_apply(im, &o->changes[i]);
+
+        } else if (how == 2 && i - first == keep && e->type == PC_WRITE) {
+            image_cut(im, e, rnd);
         }
     }
 
     /* the size got to the disk, the data did not */
-    if (how < 3 && reach > im->size && below(rnd, 3) == 0) {
+    if (reach > im->size && below(rnd, 3) == 0) {
         image_size(im, im->size + below(rnd, reach - im->size + 1));
     }
 }
@@ -567,7 +605,7 @@ image_unsynced(image_t *im, object_t *o, size_t first, uint64_t *rnd)
 static void
 image_make(image_t *im, object_t *o)
 {
-    size_t    i;
+    size_t    i, k;
     uint64_t  rnd;
 
     im->size = 0;
@@ -584,16 +622,17 @@ image_make(image_t *im, object_t *o)
         image_apply(im, &o->changes[i]);
     }
 
-    if (mode == STRICT) {
-        for ( /* void */ ; i < o->n; i++) {
-            if (o->changes[i].e->type == PC_WRITE) {
-                lost_bytes += o->changes[i].e->size;
-            }
+    for (k = i; k < o->n; k++) {
+        if (o->changes[k].e->type == PC_WRITE) {
+            unsynced_bytes += o->changes[k].e->size;
         }
+    }
 
-    } else if (mode == RANDOM && i < o->n) {
+    if (mode == RANDOM && i < o->n) {
         rnd = seed ^ (0x51ed2701ull * (o->id + 1));
+        kept_bytes = 0;
         image_unsynced(im, o, i, &rnd);
+        saved_bytes += kept_bytes;
     }
 }
 
@@ -968,10 +1007,10 @@ main(int argc, char **argv)
         mode = mode_of(argv[5]);
         seed = strtoull(argv[6], NULL, 10) * 0x9e3779b97f4a7c15ull;
         read_record(argv[2], argv[3]);
-        kept_bytes = 0;
         make_dir(objects[0], argv[4], 0);
         printf("lost_bytes=%llu lost_names=%llu torn=%llu objects=%zu\n",
-               (unsigned long long) lost_bytes,
+               (unsigned long long) (unsynced_bytes > saved_bytes
+                                     ? unsynced_bytes - saved_bytes : 0),
                (unsigned long long) lost_names,
                (unsigned long long) torn, objects_n);
         return 0;
