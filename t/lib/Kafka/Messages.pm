@@ -265,6 +265,76 @@ ListConfigResources => [74, 0, 1, 0,
 SaslHandshake => [17, 0, 1, 99, 'Mechanism:str',
     'ErrorCode:i16; Mechanisms:[str]'],
 
+AlterReplicaLogDirs => [34, 1, 2, 2,
+    'Dirs:[{Path:str; Topics:[{Name:str; Partitions:[i32]}]}]',
+    'ThrottleTimeMs:i32; Results:[{TopicName:str;
+     Partitions:[{PartitionIndex:i32; ErrorCode:i16}]}]'],
+
+CreateDelegationToken => [38, 1, 3, 2,
+    'OwnerPrincipalType:str?<3+>; OwnerPrincipalName:str?<3+>;
+     Renewers:[{PrincipalType:str; PrincipalName:str}]; MaxLifetimeMs:i64',
+    'ErrorCode:i16; PrincipalType:str; PrincipalName:str;
+     TokenRequesterPrincipalType:str<3+>; TokenRequesterPrincipalName:str<3+>;
+     IssueTimestampMs:i64; ExpiryTimestampMs:i64; MaxTimestampMs:i64;
+     TokenId:str; Hmac:bytes; ThrottleTimeMs:i32'],
+
+RenewDelegationToken => [39, 1, 2, 2,
+    'Hmac:bytes; RenewPeriodMs:i64',
+    'ErrorCode:i16; ExpiryTimestampMs:i64; ThrottleTimeMs:i32'],
+
+ExpireDelegationToken => [40, 1, 2, 2,
+    'Hmac:bytes; ExpiryTimePeriodMs:i64',
+    'ErrorCode:i16; ExpiryTimestampMs:i64; ThrottleTimeMs:i32'],
+
+DescribeDelegationToken => [41, 1, 3, 2,
+    'Owners:[{PrincipalType:str; PrincipalName:str}]?',
+    'ErrorCode:i16; Tokens:[{PrincipalType:str; PrincipalName:str;
+     TokenRequesterPrincipalType:str<3+>; TokenRequesterPrincipalName:str<3+>;
+     IssueTimestamp:i64; ExpiryTimestamp:i64; MaxTimestamp:i64; TokenId:str;
+     Hmac:bytes; Renewers:[{PrincipalType:str; PrincipalName:str}]}];
+     ThrottleTimeMs:i32'],
+
+ElectLeaders => [43, 0, 2, 2,
+    'ElectionType:i8<1+>; TopicPartitions:[{Topic:str; Partitions:[i32]}]?;
+     TimeoutMs:i32<=60000>',
+    'ThrottleTimeMs:i32; ErrorCode:i16<1+>;
+     ReplicaElectionResults:[{Topic:str; PartitionResult:[{PartitionId:i32;
+     ErrorCode:i16; ErrorMessage:str?}]}]'],
+
+AlterPartitionReassignments => [45, 0, 1, 0,
+    'TimeoutMs:i32<=60000>; AllowReplicationFactorChange:bool<1+ =1>;
+     Topics:[{Name:str; Partitions:[{PartitionIndex:i32;
+     Replicas:[i32]?}]}]',
+    'ThrottleTimeMs:i32; AllowReplicationFactorChange:bool<1+ =1>;
+     ErrorCode:i16; ErrorMessage:str?; Responses:[{Name:str;
+     Partitions:[{PartitionIndex:i32; ErrorCode:i16; ErrorMessage:str?}]}]'],
+
+ListPartitionReassignments => [46, 0, 0, 0,
+    'TimeoutMs:i32<=60000>; Topics:[{Name:str; PartitionIndexes:[i32]}]?',
+    'ThrottleTimeMs:i32; ErrorCode:i16; ErrorMessage:str?; Topics:[{Name:str;
+     Partitions:[{PartitionIndex:i32; Replicas:[i32]; AddingReplicas:[i32];
+     RemovingReplicas:[i32]}]}]'],
+
+DescribeQuorum => [55, 0, 2, 0,
+    'Topics:[{TopicName:str; Partitions:[{PartitionIndex:i32}]}]',
+    'ErrorCode:i16; ErrorMessage:str?<2+>; Topics:[{TopicName:str;
+     Partitions:[{PartitionIndex:i32; ErrorCode:i16; ErrorMessage:str?<2+>;
+     LeaderId:i32; LeaderEpoch:i32; HighWatermark:i64;
+     CurrentVoters:[{ReplicaId:i32; ReplicaDirectoryId:uuid<2+>;
+     LogEndOffset:i64; LastFetchTimestamp:i64<1+ =-1>;
+     LastCaughtUpTimestamp:i64<1+ =-1>}]; Observers:[{ReplicaId:i32;
+     ReplicaDirectoryId:uuid<2+>; LogEndOffset:i64;
+     LastFetchTimestamp:i64<1+ =-1>;
+     LastCaughtUpTimestamp:i64<1+ =-1>}]}]}]; Nodes:[{NodeId:i32<2+>;
+     Listeners:[{Name:str<2+>; Host:str<2+>; Port:u16<2+>}]<2+>}]<2+>'],
+
+UpdateFeatures => [57, 0, 2, 0,
+    'TimeoutMs:i32<=60000>; FeatureUpdates:[{Feature:str;
+     MaxVersionLevel:i16; AllowDowngrade:bool<0>; UpgradeType:i8<1+ =1>}];
+     ValidateOnly:bool<1+>',
+    'ThrottleTimeMs:i32; ErrorCode:i16; ErrorMessage:str?;
+     Results:[{Feature:str; ErrorCode:i16; ErrorMessage:str?}]<0-1>'],
+
 );
 
 my %parsed;
