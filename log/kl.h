@@ -230,10 +230,12 @@ kl_rc_t kl_append(kl_log_t *log, uint8_t *data, kf_batch_t *b,
  * KL_REFUSED: the partition has seen a later epoch (INVALID_PRODUCER_EPOCH).
  *
  * With cf->verify an append of a transactional batch checks, in this order:
- * an epoch below the known or the marked one, or above the marked one, is
- * INVALID_PRODUCER_EPOCH; a duplicate is answered as such; without a mark and
- * without an open transaction at that epoch it is INVALID_TXN_STATE with
- * res->unverified set; then the sequence.
+ * an epoch below the known or the marked one is INVALID_PRODUCER_EPOCH; a
+ * duplicate is answered as such; without a mark or an open transaction at that
+ * epoch it is refused with res->unverified set, the error being
+ * INVALID_PRODUCER_EPOCH above the marked epoch, else INVALID_TXN_STATE; then
+ * the sequence.  A batch outside of the producer's open transaction is
+ * INVALID_TXN_STATE in any case.
  */
 kl_rc_t kl_txn_verify(kl_log_t *log, int64_t producer_id, int16_t epoch,
     bool from_zero, int64_t now_ms);

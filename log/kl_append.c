@@ -2,9 +2,9 @@
  * Appending: the one path by which a log grows, and rolling the segment.
  *
  * Under the partition's lock, in this order: the producer's sequence is
- * checked, the segment rolled if due, the bytes written at the published end,
- * the index entry kept, the producer's window moved, the new numbers
- * published.  Whoever fails or dies before the last step leaves the log as it
+ * checked, the segment rolled if due, an abort put into the transaction index,
+ * the bytes written at the published end, the index entry kept, the producer's
+ * window moved, the new numbers published.  Whoever fails or dies before the last step leaves the log as it
  * was: bytes past the published end are cut off by the next one that gets the
  * lock.
  */
@@ -111,15 +111,115 @@ kl_append_write(kl_log_t *log, kl_pub_t *pub, kl_file_t *f,
 
 
 kl_rc_t
+kl_append_locked(kl_log_t *log, kl_pub_t *pub, kl_producer_t *e, uint8_t *data,
+    kf_batch_t *b, const kl_config_t *cf, int32_t leader_epoch, int64_t now_ms)
+{
+    bool        commit = true, reserved = false, indexed = false;
+    int32_t     coordinator_epoch = -1;
+    kl_rc_t     rc;
+    kl_file_t  *f;
+
+    if (pub->log_end > INT64_MAX - b->last_offset_delta - 1) {
+        return KL_STORAGE_ERROR;
+    }
+
+    if (cf->append_time) {
+        b->max_timestamp_ms = now_ms;
+    }
+
+    if (pub->created_ms == 0) {
+        pub->created_ms = now_ms;
+    }
+
+    if (kl_roll_is_due(pub, b, cf, now_ms)) {
+        rc = kl_roll(log, pub, now_ms);
+        if (rc != KL_OK) {
+            return rc;
+        }
+    }
+
+    if (leader_epoch > pub->leader_epoch) {
+        rc = kl_epoch_add(log, pub, leader_epoch, pub->log_end);
+        if (rc != KL_OK) {
+            return rc;
+        }
+    }
+
+    if (b->producer_id >= 0 && e == NULL) {
+        e = kl_producer_reserve(log, b->producer_id);
+
+        if (e == NULL) {
+            return KL_NO_MEMORY;
+        }
+
+        reserved = true;
+    }
+
+    if (cf->append_time && !(b->attributes & KF_ATTR_CONTROL)) {
+        kf_batch_set_append_time(data, now_ms);
+        b->attributes |= KF_ATTR_LOG_APPEND_TIME;
+    }
+
+    b->base_offset = pub->log_end;
+    b->leader_epoch = leader_epoch;
+
+    kf_batch_set_base_offset(data, b->base_offset);
+    kf_batch_set_leader_epoch(data, leader_epoch);
+
+    if (b->attributes & KF_ATTR_CONTROL) {
+        (void) kf_batch_control_read(data, b, &commit, &coordinator_epoch);
+    }
+
+    rc = kl_file_get(log, pub, pub->active_base, &f);
+
+    if (rc == KL_OK) {
+
+        if (!commit && e != NULL && e->txn_first >= 0) {
+            rc = kl_txn_index_add(log, pub, f, e);
+            indexed = rc == KL_OK;
+        }
+
+        if (rc == KL_OK) {
+            rc = kl_append_write(log, pub, f, data, b);
+        }
+
+        if (rc == KL_OK) {
+            kl_index_note(log, f, pub, b, cf->index_interval_bytes);
+
+        } else if (indexed) {
+            kl_txn_index_undo(log, pub, f);
+        }
+
+        kl_file_unref(f);
+    }
+
+    if (rc != KL_OK) {
+        if (reserved) {
+            kl_producer_unreserve(log, e);
+        }
+        return rc;
+    }
+
+    if (e != NULL) {
+        kl_producer_note(log, e, reserved, b, coordinator_epoch, now_ms, pub);
+    }
+
+    (void) kl_fault("append.publish");
+
+    kl_pub_store(log->part, pub);
+    atomic_store_explicit(&log->part->producers_dirty, 0,
+                          memory_order_release);
+
+    return KL_OK;
+}
+
+
+kl_rc_t
 kl_append(kl_log_t *log, uint8_t *data, kf_batch_t *b, const kl_config_t *cf,
     int32_t leader_epoch, int64_t now_ms, kl_append_t *res)
 {
-    bool            commit, reserved = false;
-    int32_t         coordinator_epoch = -1;
     kl_rc_t         rc;
     kl_pub_t        pub;
-    kl_file_t      *f;
-    kl_part_t      *p = log->part;
     kl_producer_t  *e;
 
     *res = (kl_append_t) { .base_offset = -1, .next_offset = -1,
@@ -132,99 +232,18 @@ kl_append(kl_log_t *log, uint8_t *data, kf_batch_t *b, const kl_config_t *cf,
 
     res->log_start = pub.log_start;
 
-    rc = kl_producer_check(log, b, res, &e);
+    rc = kl_producer_check(log, b, cf->verify, res, &e);
 
-    if (rc != KL_OK || res->duplicate) {
-        goto unlock;
-    }
-
-    if (pub.log_end > INT64_MAX - b->last_offset_delta - 1) {
-        rc = KL_STORAGE_ERROR;
-        goto unlock;
-    }
-
-    if (cf->append_time) {
-        b->max_timestamp_ms = now_ms;
-    }
-
-    if (pub.created_ms == 0) {
-        pub.created_ms = now_ms;
-    }
-
-    if (kl_roll_is_due(&pub, b, cf, now_ms)) {
-        rc = kl_roll(log, &pub, now_ms);
-        if (rc != KL_OK) {
-            goto unlock;
-        }
-    }
-
-    if (leader_epoch > pub.leader_epoch) {
-        rc = kl_epoch_add(log, &pub, leader_epoch, pub.log_end);
-        if (rc != KL_OK) {
-            goto unlock;
-        }
-    }
-
-    if (b->producer_id >= 0 && e == NULL) {
-        e = kl_producer_reserve(log, b->producer_id);
-
-        if (e == NULL) {
-            rc = KL_NO_MEMORY;
-            goto unlock;
-        }
-
-        reserved = true;
-    }
-
-    if (cf->append_time && !(b->attributes & KF_ATTR_CONTROL)) {
-        kf_batch_set_append_time(data, now_ms);
-        b->attributes |= KF_ATTR_LOG_APPEND_TIME;
-    }
-
-    b->base_offset = pub.log_end;
-    b->leader_epoch = leader_epoch;
-
-    kf_batch_set_base_offset(data, b->base_offset);
-    kf_batch_set_leader_epoch(data, leader_epoch);
-
-    rc = kl_file_get(log, &pub, pub.active_base, &f);
-
-    if (rc == KL_OK) {
-        rc = kl_append_write(log, &pub, f, data, b);
+    if (rc == KL_OK && !res->duplicate) {
+        rc = kl_append_locked(log, &pub, e, data, b, cf, leader_epoch, now_ms);
 
         if (rc == KL_OK) {
-            kl_index_note(log, f, &pub, b, cf->index_interval_bytes);
+            res->base_offset = b->base_offset;
+            res->next_offset = pub.log_end;
         }
-
-        kl_file_unref(f);
     }
 
-    if (rc != KL_OK) {
-        if (reserved) {
-            kl_producer_unreserve(log, e);
-        }
-        goto unlock;
-    }
-
-    if (e != NULL) {
-        if (b->attributes & KF_ATTR_CONTROL) {
-            (void) kf_batch_control_read(data, b, &commit, &coordinator_epoch);
-        }
-
-        kl_producer_note(log, e, reserved, b, coordinator_epoch, now_ms, &pub);
-    }
-
-    (void) kl_fault("append.publish");
-
-    kl_pub_store(p, &pub);
-    atomic_store_explicit(&p->producers_dirty, 0, memory_order_release);
-
-    res->base_offset = b->base_offset;
-    res->next_offset = pub.log_end;
-
-unlock:
-
-    kl_part_unlock(p);
+    kl_part_unlock(log->part);
 
     return rc;
 }

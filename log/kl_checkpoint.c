@@ -5,6 +5,8 @@
  *
  * A clean mark is believed only while the active segment has exactly the size
  * that is written here, so that an append needs not take it away.
+ *
+ * Version 1 had no count of the transaction index.
  */
 
 #include "../codec/kf_crc32c.h"
@@ -15,7 +17,7 @@
 #define KL_CHECKPOINT_MAX   4096
 
 static const char  kl_checkpoint_format[] =
-    "version 1\n"
+    "version 2\n"
     "recovery_point %" PRId64 "\n"
     "log_start %" PRId64 "\n"
     "log_end %" PRId64 "\n"
@@ -23,13 +25,14 @@ static const char  kl_checkpoint_format[] =
     "active_size %" PRId64 "\n"
     "index_entries %" PRId64 "\n"
     "timeindex_entries %" PRId64 "\n"
+    "txnindex_entries %" PRId64 "\n"
     "clean %d\n";
 
 
 kl_rc_t
 kl_checkpoint_read(kl_log_t *log, kl_checkpoint_t *c)
 {
-    int       clean, used;
+    int       clean, used, n;
     char     *text;
     size_t    len, body;
     kl_rc_t   rc;
@@ -53,24 +56,39 @@ kl_checkpoint_read(kl_log_t *log, kl_checkpoint_t *c)
 
     rc = KL_CORRUPT;
     used = 0;
+    n = 0;
 
     /* the head of the format, up to where the CRC line begins */
-    if (strlen(text) == len
-        && sscanf(text, "version 1 recovery_point %" SCNd64
-                  " log_start %" SCNd64 " log_end %" SCNd64
-                  " active_base %" SCNd64 " active_size %" SCNd64
-                  " index_entries %" SCNd64 " timeindex_entries %" SCNd64
-                  " clean %d%n", &c->recovery_point, &c->log_start,
-                  &c->log_end, &c->active_base, &c->active_size, &c->index_n,
-                  &c->time_n, &clean, &used) == 8)
-    {
+    if (strlen(text) == len) {
+        n = sscanf(text, "version 2 recovery_point %" SCNd64
+                   " log_start %" SCNd64 " log_end %" SCNd64
+                   " active_base %" SCNd64 " active_size %" SCNd64
+                   " index_entries %" SCNd64 " timeindex_entries %" SCNd64
+                   " txnindex_entries %" SCNd64 " clean %d%n",
+                   &c->recovery_point, &c->log_start, &c->log_end,
+                   &c->active_base, &c->active_size, &c->index_n, &c->time_n,
+                   &c->txn_n, &clean, &used);
+    }
+
+    if (n == 0 && strlen(text) == len) {
+        c->txn_n = -1;
+        n = 1 + sscanf(text, "version 1 recovery_point %" SCNd64
+                       " log_start %" SCNd64 " log_end %" SCNd64
+                       " active_base %" SCNd64 " active_size %" SCNd64
+                       " index_entries %" SCNd64 " timeindex_entries %" SCNd64
+                       " clean %d%n", &c->recovery_point, &c->log_start,
+                       &c->log_end, &c->active_base, &c->active_size,
+                       &c->index_n, &c->time_n, &clean, &used);
+    }
+
+    if (n == 9) {
         body = (size_t) used + 1;
 
         if (body < len && sscanf(text + body, "crc %" SCNx32, &crc) == 1
             && crc == kf_crc32c(0, text, body)
             && c->recovery_point >= 0 && c->log_start >= 0
             && c->active_base >= 0 && c->active_size >= 0
-            && c->index_n >= 0 && c->time_n >= 0)
+            && c->index_n >= 0 && c->time_n >= 0 && c->txn_n >= -1)
         {
             c->clean = clean == 1;
             rc = KL_OK;
@@ -91,7 +109,7 @@ kl_checkpoint_write(kl_log_t *log, const kl_checkpoint_t *c)
 
     n = snprintf(text, sizeof(text), kl_checkpoint_format, c->recovery_point,
                  c->log_start, c->log_end, c->active_base, c->active_size,
-                 c->index_n, c->time_n, c->clean);
+                 c->index_n, c->time_n, c->txn_n, c->clean);
 
     n += snprintf(text + n, sizeof(text) - (size_t) n, "crc %08" PRIx32 "\n",
                   kf_crc32c(0, text, (size_t) n));
@@ -119,6 +137,7 @@ kl_checkpoint_fill(kl_checkpoint_t *c, const kl_pub_t *pub)
         .active_size = pub->active_size,
         .index_n = pub->index_n,
         .time_n = pub->time_n,
+        .txn_n = pub->txn_n,
     };
 }
 
@@ -149,6 +168,17 @@ kl_checkpoint_indexes(kl_log_t *log, const kl_pub_t *pub)
         {
             kl_say(log->env, KL_LOG_ERR, errno, "%s: index of segment %020"
                    PRId64 " cannot be synced", log->path, bases[i]);
+            rc = KL_STORAGE_ERROR;
+        }
+
+        fd = rc == KL_OK ? kl_file_txn_fd(log, f, false) : -1;
+
+        if (rc == KL_OK
+            && ((fd == -1 && errno != ENOENT)
+                || (fd != -1 && kl_fdatasync(fd) != 0)))
+        {
+            kl_say(log->env, KL_LOG_ERR, errno, "%s/%020" PRId64 ".txnindex: "
+                   "cannot be synced", log->path, bases[i]);
             rc = KL_STORAGE_ERROR;
         }
 

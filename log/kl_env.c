@@ -90,6 +90,7 @@ kl_log_open(kl_env_t *env, int32_t slot, uint64_t incarnation,
     log->partition = partition;
     log->bases_gen = -1;
     log->epochs_gen = -1;
+    log->txns_gen = -1;
     log->path = malloc(size);
 
     if (log->path == NULL || pthread_mutex_init(&log->mutex, NULL) != 0) {
@@ -126,6 +127,7 @@ kl_log_close(kl_log_t *log)
     pthread_mutex_destroy(&log->mutex);
     free(log->bases);
     free(log->epochs);
+    free(log->txns);
     free(log->path);
     free(log);
 }

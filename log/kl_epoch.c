@@ -271,6 +271,61 @@ kl_epoch_rebuild(kl_log_t *log, const kl_pub_t *pub, kl_epoch_t **out,
 }
 
 
+/* The last epoch that began at or below start begins there, as Kafka's does;
+ * false: nothing changed. */
+static bool
+kl_epoch_cut(kl_epoch_t *list, size_t *n, int64_t start)
+{
+    size_t  i = 0;
+
+    while (i < *n && list[i].start <= start) {
+        i++;
+    }
+
+    if (i == 0 || (i == 1 && list[0].start == start)) {
+        return false;
+    }
+
+    *n -= i - 1;
+    memmove(list, list + i - 1, *n * sizeof(kl_epoch_t));
+    list[0].start = start;
+
+    return true;
+}
+
+
+/* If it fails, or a power cut undoes it, the next start does it. */
+void
+kl_epoch_trim(kl_log_t *log, kl_pub_t *pub)
+{
+    size_t       n;
+    kl_epoch_t  *list;
+
+    pthread_mutex_lock(&log->mutex);
+
+    if (kl_epoch_refresh(log, pub) == KL_OK && log->epochs_n > 0) {
+        n = log->epochs_n;
+        list = malloc(n * sizeof(kl_epoch_t));
+
+        if (list != NULL) {
+            memcpy(list, log->epochs, n * sizeof(kl_epoch_t));
+
+            if (kl_epoch_cut(list, &n, pub->log_start)
+                && kl_epoch_write(log, list, n) == 0)
+            {
+                pub->epoch_gen++;
+                kl_epoch_keep(log, list, n, pub->epoch_gen);
+
+            } else {
+                free(list);
+            }
+        }
+    }
+
+    pthread_mutex_unlock(&log->mutex);
+}
+
+
 /*
  * After recovery.  seen: the epochs of the scanned batches, which the file
  * lacks when a power cut took its last change.
@@ -323,6 +378,10 @@ kl_epoch_load(kl_log_t *log, kl_pub_t *pub, const kl_epoch_t *seen,
 
     while (n > 0 && list[n - 1].start >= pub->log_end) {
         n--;
+        changed = true;
+    }
+
+    if (kl_epoch_cut(list, &n, pub->log_start)) {
         changed = true;
     }
 

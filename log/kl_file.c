@@ -61,6 +61,10 @@ kl_file_unref(kl_file_t *f)
         close(f->time_fd);
     }
 
+    if (f->txn_fd != -1) {
+        close(f->txn_fd);
+    }
+
     free(f);
 }
 
@@ -233,6 +237,7 @@ kl_file_open(kl_log_t *log, int64_t base, kl_file_t **file)
     f->fd = fd;
     f->index_fd = -1;
     f->time_fd = -1;
+    f->txn_fd = -1;
     f->closed_size = -1;
     f->base = base;
     f->slot = log->slot;
@@ -362,16 +367,21 @@ kl_file_create(kl_log_t *log, int64_t base)
         close(fd);
     }
 
+    if (kl_segment_path(path, log, base, ".txnindex") == 0) {
+        unlink(path);
+    }
+
     return KL_OK;
 }
 
 
 static int
 kl_file_side_fd(kl_log_t *log, kl_file_t *f, _Atomic int *side,
-    const char *suffix)
+    const char *suffix, int flags)
 {
-    int   fd, none;
-    char  path[KL_PATH_MAX];
+    int           fd, none;
+    char          path[KL_PATH_MAX];
+    kl_offsets_t  o;
 
     fd = *side;
 
@@ -383,9 +393,18 @@ kl_file_side_fd(kl_log_t *log, kl_file_t *f, _Atomic int *side,
         return -1;
     }
 
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    fd = open(path, O_RDWR | O_CLOEXEC | flags, 0644);
 
     if (fd == -1) {
+        return -1;
+    }
+
+    /* as for the .log: the name may be another topic's by now */
+    kl_snapshot(log->part, &o);
+
+    if (o.incarnation != log->incarnation || o.state == KL_DELETED) {
+        close(fd);
+        errno = ENOENT;
         return -1;
     }
 
@@ -403,14 +422,22 @@ kl_file_side_fd(kl_log_t *log, kl_file_t *f, _Atomic int *side,
 int
 kl_file_index_fd(kl_log_t *log, kl_file_t *f)
 {
-    return kl_file_side_fd(log, f, &f->index_fd, ".index");
+    return kl_file_side_fd(log, f, &f->index_fd, ".index", O_CREAT);
 }
 
 
 int
 kl_file_time_fd(kl_log_t *log, kl_file_t *f)
 {
-    return kl_file_side_fd(log, f, &f->time_fd, ".timeindex");
+    return kl_file_side_fd(log, f, &f->time_fd, ".timeindex", O_CREAT);
+}
+
+
+int
+kl_file_txn_fd(kl_log_t *log, kl_file_t *f, bool create)
+{
+    return kl_file_side_fd(log, f, &f->txn_fd, ".txnindex",
+                           create ? O_CREAT : 0);
 }
 
 

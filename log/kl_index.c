@@ -24,6 +24,7 @@ kl_pub_new_segment(kl_pub_t *pub, int64_t base)
     pub->since_index = 0;
     pub->index_n = 0;
     pub->time_n = 0;
+    pub->txn_n = 0;
     pub->time_last_ms = KL_NO_TIMESTAMP;
     pub->index_pending_n = 0;
     pub->time_pending_n = 0;

@@ -37,6 +37,7 @@
 
 #define KL_INDEX_ENTRY     8            /* relative offset i32, position i32 */
 #define KL_TIME_ENTRY      12           /* timestamp i64, relative offset i32 */
+#define KL_TXN_ENTRY       34           /* see kl_txnindex.c */
 
 #define KL_NAME_MAX        255
 #define KL_PATH_MAX        4096
@@ -68,6 +69,7 @@ typedef struct {
     int64_t     first_open_txn;
     int64_t     bytes;
     int64_t     leader_epoch;
+    int64_t     aborted_last;           /* as in kl_offsets_t */
 
     int64_t     open_gen;               /* raised by each recovery */
     int64_t     first_base;             /* of the oldest segment */
@@ -91,6 +93,7 @@ typedef struct {
     int64_t     since_index;            /* bytes since the last entry */
     int64_t     index_n;                /* entries in the files */
     int64_t     time_n;
+    int64_t     txn_n;
     int64_t     time_last_ms;           /* of the last entry, pending or not */
     int64_t     index_pending_n;
     int64_t     time_pending_n;
@@ -100,7 +103,7 @@ typedef struct {
     kl_mark_t   ring[KL_RING];
 } kl_pub_t;
 
-#define KL_PUB_HEAD   8                 /* words that kl_snapshot() copies */
+#define KL_PUB_HEAD   9                 /* words that kl_snapshot() copies */
 #define KL_PUB_WORDS  (sizeof(kl_pub_t) / sizeof(int64_t))
 
 
@@ -118,6 +121,8 @@ struct kl_part_s {
     _Atomic uint32_t          producers_dirty;
     uint32_t                  root;     /* of the producers; 0: none */
     uint32_t                  producers_n;
+    uint32_t                  open_head;    /* open transactions, by first */
+    uint32_t                  open_tail;    /* offset: index + 1 */
     _Atomic int64_t           words[2][KL_PUB_WORDS];
 } __attribute__((aligned(64)));
 
@@ -137,8 +142,13 @@ typedef struct {
     int64_t           id;
     int64_t           txn_first;        /* of the open transaction, -1: none */
     int64_t           last_ms;          /* wall clock; 0: not known */
+    int64_t           ts_ms;            /* timestamp of the last batch, or -1 */
+    uint32_t          open_prev;        /* in the list, if txn_first >= 0 */
+    uint32_t          open_next;
     int32_t           coordinator_epoch;
-    int16_t           epoch;
+    int16_t           epoch;            /* KL_NO_EPOCH: nothing in the log */
+    int16_t           verified;         /* kl_txn_verify()'s, or KL_NO_EPOCH */
+    uint16_t          from_zero;        /* of the first batch's sequence */
     uint16_t          n;                /* in the window, oldest first */
     kl_window_t       window[KL_WINDOW];
 } kl_producer_t;
@@ -166,6 +176,7 @@ struct kl_file_s {
     int                  fd;
     _Atomic int          index_fd;      /* -1: not open */
     _Atomic int          time_fd;
+    _Atomic int          txn_fd;
     _Atomic int64_t      closed_size;   /* -1: not closed yet, or not known */
     int64_t              base;
     int64_t              open_gen;      /* -1: not in the table */
@@ -200,6 +211,14 @@ typedef struct {
     int64_t  start;
 } kl_epoch_t;
 
+/* A closed segment that has a transaction index. */
+typedef struct {
+    int64_t  base;
+    int64_t  n;
+} kl_txn_segment_t;
+
+struct kl_checkpoint_s;
+
 struct kl_log_s {
     _Atomic uint32_t     refs;
     kl_env_t            *env;
@@ -218,6 +237,9 @@ struct kl_log_s {
     kl_epoch_t          *epochs;
     size_t               epochs_n;
     int64_t              epochs_gen;
+    kl_txn_segment_t    *txns;
+    size_t               txns_n;
+    int64_t              txns_gen;
     kl_hint_t            hints[KL_HINTS];
     uint32_t             hints_n;
     int64_t              hints_gen;
@@ -285,6 +307,8 @@ kl_rc_t kl_file_open(kl_log_t *log, int64_t base, kl_file_t **file);
 kl_rc_t kl_file_create(kl_log_t *log, int64_t base);
 int kl_file_index_fd(kl_log_t *log, kl_file_t *f);
 int kl_file_time_fd(kl_log_t *log, kl_file_t *f);
+/* create: if there is none yet; else -1 with ENOENT. */
+int kl_file_txn_fd(kl_log_t *log, kl_file_t *f, bool create);
 kl_rc_t kl_file_size(kl_log_t *log, const kl_pub_t *pub, kl_file_t *f,
     int64_t *size);
 int kl_file_unlink(kl_log_t *log, int64_t base);
@@ -339,8 +363,42 @@ void kl_pub_new_segment(kl_pub_t *pub, int64_t base);
 
 /* kl_append.c; the lock is held */
 kl_rc_t kl_roll(kl_log_t *log, kl_pub_t *pub, int64_t now_ms);
+/* After all checks: writes and publishes; e: the producer's entry, NULL: none
+ * yet. */
+kl_rc_t kl_append_locked(kl_log_t *log, kl_pub_t *pub, kl_producer_t *e,
+    uint8_t *data, kf_batch_t *b, const kl_config_t *cf, int32_t leader_epoch,
+    int64_t now_ms);
+
+/* kl_txnindex.c */
+/* The lock is held: an entry for the abort marker that is about to be written
+ * at pub->log_end to the active segment f. */
+kl_rc_t kl_txn_index_add(kl_log_t *log, kl_pub_t *pub, kl_file_t *f,
+    const kl_producer_t *e);
+/* Takes away what was not published. */
+void kl_txn_index_undo(kl_log_t *log, kl_pub_t *pub, kl_file_t *f);
+
+/*
+ * Recovery: begin cuts off every entry from offset `from` on (it will come
+ * again) and tells whether what is left is good; add and end while the batches
+ * from there on are read again.
+ */
+typedef struct {
+    kl_log_t  *log;
+    int        fd;                      /* of the segment base, or -1 */
+    int64_t    base;
+    int64_t    n;
+    bool       changed;                 /* the directory, too */
+} kl_txn_writer_t;
+
+kl_rc_t kl_txn_index_begin(kl_txn_writer_t *w, kl_log_t *log, int64_t from,
+    const struct kl_checkpoint_s *mark, bool *good);
+kl_rc_t kl_txn_index_put(kl_txn_writer_t *w, int64_t base,
+    const kl_producer_t *e, int64_t marker);
+kl_rc_t kl_txn_index_end(kl_txn_writer_t *w, kl_pub_t *pub);
 
 /* kl_read.c */
+/* A segment may go while it is looked for: then it is KL_OUT_OF_RANGE. */
+kl_rc_t kl_read_again(kl_log_t *log, kl_rc_t rc, int64_t offset);
 kl_rc_t kl_seek(kl_log_t *log, const kl_pub_t *pub, kl_file_t *f, int64_t end,
     int64_t offset, int64_t *pos, int64_t *batch_offset);
 
@@ -355,13 +413,20 @@ kl_rc_t kl_epoch_add(kl_log_t *log, kl_pub_t *pub, int32_t epoch,
  * was seen in the batches, cuts what begins at or after the end. */
 kl_rc_t kl_epoch_load(kl_log_t *log, kl_pub_t *pub, const kl_epoch_t *seen,
     size_t seen_n);
+/* The lock is held: epochs that ended below log_start go. */
+void kl_epoch_trim(kl_log_t *log, kl_pub_t *pub);
 
 /* kl_producer.c; the lock is held */
-kl_rc_t kl_producer_check(kl_log_t *log, const kf_batch_t *b, kl_append_t *res,
-    kl_producer_t **e);
+#define KL_NO_EPOCH  (-1)
+
+kl_producer_t *kl_producer_find(kl_log_t *log, int64_t id);
+kl_rc_t kl_producer_check(kl_log_t *log, const kf_batch_t *b, bool verify,
+    kl_append_t *res, kl_producer_t **e);
 /* A block for a producer that has none; NULL: the pool is full. */
 kl_producer_t *kl_producer_reserve(kl_log_t *log, int64_t id);
 void kl_producer_unreserve(kl_log_t *log, kl_producer_t *e);
+/* Puts a reserved one into the tree. */
+void kl_producer_link_in(kl_log_t *log, kl_producer_t *e);
 /* Takes a batch in; e: found, or reserved.  Leaves producers_dirty set: the
  * caller publishes and then clears it. */
 void kl_producer_note(kl_log_t *log, kl_producer_t *e, bool reserved,
@@ -369,7 +434,14 @@ void kl_producer_note(kl_log_t *log, kl_producer_t *e, bool reserved,
     kl_pub_t *pub);
 void kl_producers_clear(kl_shared_t *sh, kl_part_t *p);
 void kl_producers_expire(kl_log_t *log, int64_t now_ms, int64_t after_ms);
-void kl_producers_open_txn(kl_log_t *log, kl_pub_t *pub);
+/* The first offset of all open transactions but e's (NULL: of all); INT64_MAX:
+ * there is none. */
+int64_t kl_producers_first_open(kl_log_t *log, const kl_producer_t *e);
+
+typedef bool (*kl_producer_visit_pt)(void *ctx, kl_producer_t *e);
+
+void kl_producers_each(kl_log_t *log, bool open_only,
+    kl_producer_visit_pt visit, void *ctx);
 
 /* Kafka's producer snapshot: version i16, CRC-32C u32 of what follows, count
  * i32, entries. */
@@ -386,15 +458,17 @@ kl_rc_t kl_producer_load(kl_log_t *log, const uint8_t *entry);
 kl_rc_t kl_snapshot_write(kl_log_t *log, int64_t offset, uint8_t *data,
     size_t len);
 /* The lock is held: from the newest snapshot and the batches after it, up to
- * pub->log_end. */
-kl_rc_t kl_producers_rebuild(kl_log_t *log, kl_pub_t *pub);
+ * pub->log_end.  mark: it is a recovery, which brings the transaction indexes
+ * up to date, too. */
+kl_rc_t kl_producers_rebuild(kl_log_t *log, kl_pub_t *pub,
+    const struct kl_checkpoint_s *mark);
 /* A snapshot from beyond the end would be taken for a later log's. */
 void kl_snapshot_drop_above(kl_log_t *log, int64_t end);
 /* Removes all snapshots but the newest two that are <= newest. */
 void kl_snapshot_tidy(kl_log_t *log, int64_t newest);
 
 /* kl_checkpoint.c */
-typedef struct {
+typedef struct kl_checkpoint_s {
     int64_t  recovery_point;
     int64_t  log_start;
     int64_t  log_end;                   /* when clean */
@@ -402,6 +476,7 @@ typedef struct {
     int64_t  active_size;
     int64_t  index_n;
     int64_t  time_n;
+    int64_t  txn_n;                     /* -1: not known */
     bool     clean;
 } kl_checkpoint_t;
 

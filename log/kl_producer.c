@@ -6,14 +6,12 @@
  * that a partition whose owner of the lock died gets all of its blocks back by
  * looking through the pool.  A partition's blocks form a tree: below a node
  * hang up to four others, by two more bits of the hash of the producer id.
+ * Those with an open transaction also form a list, by its first offset.
  * Changes are made with producers_dirty set: a process that dies in between
  * leaves a tree that is thrown away and read again from the log.
  */
 
 #include "kl_internal.h"
-
-
-#define KL_NO_EPOCH  (-1)
 
 
 /* A bijection: different ids never have the same hash. */
@@ -52,12 +50,30 @@ kl_producer_link(kl_shared_t *sh, kl_part_t *p, int64_t id)
 }
 
 
-static kl_producer_t *
-kl_producer_find(kl_shared_t *sh, kl_part_t *p, int64_t id)
+kl_producer_t *
+kl_producer_find(kl_log_t *log, int64_t id)
 {
-    uint32_t  i = *kl_producer_link(sh, p, id);
+    uint32_t  i = *kl_producer_link(log->env->shared, log->part, id);
 
-    return i ? kl_producer_at(sh, i - 1) : NULL;
+    return i ? kl_producer_at(log->env->shared, i - 1) : NULL;
+}
+
+
+static uint32_t
+kl_producer_index(kl_shared_t *sh, kl_producer_t *e)
+{
+    return (uint32_t) (e - kl_producer_at(sh, 0));
+}
+
+
+void
+kl_producer_link_in(kl_log_t *log, kl_producer_t *e)
+{
+    kl_part_t    *p = log->part;
+    kl_shared_t  *sh = log->env->shared;
+
+    *kl_producer_link(sh, p, e->id) = kl_producer_index(sh, e) + 1;
+    p->producers_n++;
 }
 
 
@@ -97,7 +113,72 @@ kl_producer_unlink(kl_shared_t *sh, kl_part_t *p, kl_producer_t *e)
 }
 
 
-typedef bool (*kl_producer_visit_pt)(void *ctx, kl_producer_t *e);
+/*
+ * Sets where the producer's open transaction begins, -1: it has none.  A new
+ * one begins at the end of the log, so its place is found at once; only a
+ * snapshot has them in any order.
+ */
+static void
+kl_producer_set_open(kl_shared_t *sh, kl_part_t *p, kl_producer_t *e,
+    int64_t first)
+{
+    uint32_t  index, after, *prev, *next;
+
+    if (e->txn_first == first) {
+        return;
+    }
+
+    index = kl_producer_index(sh, e) + 1;
+
+    if (e->txn_first >= 0) {
+        prev = e->open_next ? &kl_producer_at(sh, e->open_next - 1)->open_prev
+                            : &p->open_tail;
+        next = e->open_prev ? &kl_producer_at(sh, e->open_prev - 1)->open_next
+                            : &p->open_head;
+
+        *prev = e->open_prev;
+        *next = e->open_next;
+    }
+
+    e->txn_first = first;
+    e->open_prev = 0;
+    e->open_next = 0;
+
+    if (first < 0) {
+        return;
+    }
+
+    after = p->open_tail;
+
+    while (after && kl_producer_at(sh, after - 1)->txn_first > first) {
+        after = kl_producer_at(sh, after - 1)->open_prev;
+    }
+
+    next = after ? &kl_producer_at(sh, after - 1)->open_next : &p->open_head;
+
+    e->open_prev = after;
+    e->open_next = *next;
+
+    prev = *next ? &kl_producer_at(sh, *next - 1)->open_prev : &p->open_tail;
+
+    *next = index;
+    *prev = index;
+}
+
+
+int64_t
+kl_producers_first_open(kl_log_t *log, const kl_producer_t *but)
+{
+    uint32_t        i = log->part->open_head;
+    kl_shared_t    *sh = log->env->shared;
+
+    if (i && kl_producer_at(sh, i - 1) == but) {
+        i = but->open_next;
+    }
+
+    return i ? kl_producer_at(sh, i - 1)->txn_first : INT64_MAX;
+}
+
 
 static void
 kl_producer_each(kl_shared_t *sh, uint32_t root, kl_producer_visit_pt visit,
@@ -122,6 +203,29 @@ kl_producer_each(kl_shared_t *sh, uint32_t root, kl_producer_visit_pt visit,
 
 
 void
+kl_producers_each(kl_log_t *log, bool open_only, kl_producer_visit_pt visit,
+    void *ctx)
+{
+    uint32_t        i;
+    kl_shared_t    *sh = log->env->shared;
+    kl_producer_t  *e;
+
+    if (!open_only) {
+        kl_producer_each(sh, log->part->root, visit, ctx);
+        return;
+    }
+
+    for (i = log->part->open_head; i; i = e->open_next) {
+        e = kl_producer_at(sh, i - 1);
+
+        if (!visit(ctx, e)) {
+            break;
+        }
+    }
+}
+
+
+void
 kl_producers_clear(kl_shared_t *sh, kl_part_t *p)
 {
     uint32_t        i;
@@ -140,6 +244,8 @@ kl_producers_clear(kl_shared_t *sh, kl_part_t *p)
     }
 
     p->root = 0;
+    p->open_head = 0;
+    p->open_tail = 0;
     p->producers_n = 0;
     p->producers_dirty = 0;
 }
@@ -152,11 +258,47 @@ kl_sequence_add(int32_t seq, int32_t n)
 }
 
 
+static kl_rc_t
+kl_producer_refuse(kl_append_t *res, int16_t error)
+{
+    res->error = error;
+
+    return KL_REFUSED;
+}
+
+
+/*
+ * A batch whose producer's transaction nobody would end is refused; e: NULL
+ * when the producer is not known.
+ */
+static kl_rc_t
+kl_producer_check_txn(const kl_producer_t *e, const kf_batch_t *b,
+    kl_append_t *res)
+{
+    if (e != NULL
+        && (e->verified == b->producer_epoch
+            || (e->txn_first >= 0 && e->epoch == b->producer_epoch)))
+    {
+        return KL_OK;
+    }
+
+    res->unverified = true;
+
+    /* above what the coordinator has said; it may have a later word */
+    if (e != NULL && e->verified != KL_NO_EPOCH) {
+        return kl_producer_refuse(res, KF_ERR_INVALID_PRODUCER_EPOCH);
+    }
+
+    return kl_producer_refuse(res, KF_ERR_INVALID_TXN_STATE);
+}
+
+
 kl_rc_t
-kl_producer_check(kl_log_t *log, const kf_batch_t *b, kl_append_t *res,
-    kl_producer_t **entry)
+kl_producer_check(kl_log_t *log, const kf_batch_t *b, bool verify,
+    kl_append_t *res, kl_producer_t **entry)
 {
     int                 i;
+    bool                sequence;
     int32_t             last;
     kl_producer_t      *e;
     const kl_window_t  *w;
@@ -167,35 +309,30 @@ kl_producer_check(kl_log_t *log, const kf_batch_t *b, kl_append_t *res,
         return KL_OK;
     }
 
-    e = kl_producer_find(log->env->shared, log->part, b->producer_id);
-
-    if (e == NULL) {
-        return KL_OK;
-    }
+    e = kl_producer_find(log, b->producer_id);
 
     *entry = e;
 
-    if (b->producer_epoch < e->epoch) {
-        res->error = KF_ERR_INVALID_PRODUCER_EPOCH;
-        return KL_REFUSED;
+    verify = verify && (b->attributes & KF_ATTR_TRANSACTIONAL)
+             && !(b->attributes & KF_ATTR_CONTROL);
+
+    if (e == NULL) {
+        return verify ? kl_producer_check_txn(e, b, res) : KL_OK;
+    }
+
+    if (b->producer_epoch < e->epoch
+        || (verify && b->producer_epoch < e->verified))
+    {
+        return kl_producer_refuse(res, KF_ERR_INVALID_PRODUCER_EPOCH);
     }
 
     if (b->attributes & KF_ATTR_CONTROL) {
         return KL_OK;
     }
 
-    if (b->producer_epoch > e->epoch) {
-        if (b->base_sequence != 0) {
-            res->error = KF_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER;
-            return KL_REFUSED;
-        }
-
-        return KL_OK;
-    }
-
     last = kl_sequence_add(b->base_sequence, b->last_offset_delta);
 
-    for (i = e->n - 1; i >= 0; i--) {
+    for (i = b->producer_epoch == e->epoch ? e->n - 1 : -1; i >= 0; i--) {
         w = &e->window[i];
 
         if (w->first_seq == b->base_sequence && w->last_seq == last) {
@@ -207,27 +344,54 @@ kl_producer_check(kl_log_t *log, const kf_batch_t *b, kl_append_t *res,
         }
     }
 
-    last = e->n ? e->window[e->n - 1].last_seq : -1;
-
-    if (b->base_sequence != (e->n ? kl_sequence_add(last, 1) : 0)) {
-        res->error = KF_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER;
+    if (verify && kl_producer_check_txn(e, b, res) != KL_OK) {
         return KL_REFUSED;
+    }
+
+    if (e->epoch == KL_NO_EPOCH) {
+        sequence = !e->from_zero || b->base_sequence == 0;
+
+    } else if (b->producer_epoch > e->epoch || e->n == 0) {
+        sequence = b->base_sequence == 0;
+
+    } else {
+        last = kl_sequence_add(e->window[e->n - 1].last_seq, 1);
+        sequence = b->base_sequence == last;
+    }
+
+    if (!sequence) {
+        return kl_producer_refuse(res, KF_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER);
+    }
+
+    if (e->txn_first >= 0 && !(b->attributes & KF_ATTR_TRANSACTIONAL)) {
+        return kl_producer_refuse(res, KF_ERR_INVALID_TXN_STATE);
     }
 
     return KL_OK;
 }
 
 
+/* Those without a mark first: it would have to be asked for again. */
 static bool
 kl_producer_older(void *ctx, kl_producer_t *e)
 {
+    bool             marked, other;
     kl_producer_t  **oldest = ctx;
 
-    if (e->txn_first < 0
-        && (*oldest == NULL || e->last_ms < (*oldest)->last_ms))
-    {
-        *oldest = e;
+    if (e->txn_first >= 0) {
+        return true;
     }
+
+    if (*oldest != NULL) {
+        marked = e->verified != KL_NO_EPOCH;
+        other = (*oldest)->verified != KL_NO_EPOCH;
+
+        if (marked != other ? marked : e->last_ms >= (*oldest)->last_ms) {
+            return true;
+        }
+    }
+
+    *oldest = e;
 
     return true;
 }
@@ -306,8 +470,13 @@ kl_producer_reserve(kl_log_t *log, int64_t id)
     e->id = id;
     e->txn_first = -1;
     e->last_ms = 0;
+    e->ts_ms = KL_NO_TIMESTAMP;
+    e->open_prev = 0;
+    e->open_next = 0;
     e->coordinator_epoch = -1;
     e->epoch = KL_NO_EPOCH;
+    e->verified = KL_NO_EPOCH;
+    e->from_zero = 0;
     e->n = 0;
 
     return e;
@@ -322,19 +491,11 @@ kl_producer_unreserve(kl_log_t *log, kl_producer_t *e)
 }
 
 
-static uint32_t
-kl_producer_index(kl_shared_t *sh, kl_producer_t *e)
-{
-    return (uint32_t) (e - kl_producer_at(sh, 0));
-}
-
-
 void
 kl_producer_note(kl_log_t *log, kl_producer_t *e, bool reserved,
     const kf_batch_t *b, int32_t coordinator_epoch, int64_t now_ms,
     kl_pub_t *pub)
 {
-    bool          ended;
     kl_part_t    *p = log->part;
     kl_shared_t  *sh = log->env->shared;
     kl_window_t  *w;
@@ -342,8 +503,7 @@ kl_producer_note(kl_log_t *log, kl_producer_t *e, bool reserved,
     atomic_store(&p->producers_dirty, 1);
 
     if (reserved) {
-        *kl_producer_link(sh, p, e->id) = kl_producer_index(sh, e) + 1;
-        p->producers_n++;
+        kl_producer_link_in(log, e);
     }
 
     if (e->epoch != b->producer_epoch) {
@@ -352,15 +512,17 @@ kl_producer_note(kl_log_t *log, kl_producer_t *e, bool reserved,
     }
 
     e->last_ms = now_ms;
+    e->ts_ms = b->max_timestamp_ms;
 
     if (b->attributes & KF_ATTR_CONTROL) {
-        ended = e->txn_first >= 0;
         e->coordinator_epoch = coordinator_epoch;
-        e->txn_first = -1;
 
-        if (ended) {
-            kl_producers_open_txn(log, pub);
+        if (e->verified <= b->producer_epoch) {
+            e->verified = KL_NO_EPOCH;
         }
+
+        kl_producer_set_open(sh, p, e, -1);
+        pub->first_open_txn = kl_producers_first_open(log, NULL);
 
         return;
     }
@@ -380,35 +542,9 @@ kl_producer_note(kl_log_t *log, kl_producer_t *e, bool reserved,
     w->timestamp_ms = b->max_timestamp_ms;
 
     if ((b->attributes & KF_ATTR_TRANSACTIONAL) && e->txn_first < 0) {
-        e->txn_first = b->base_offset;
-
-        if (b->base_offset < pub->first_open_txn) {
-            pub->first_open_txn = b->base_offset;
-        }
+        kl_producer_set_open(sh, p, e, b->base_offset);
+        pub->first_open_txn = kl_producers_first_open(log, NULL);
     }
-}
-
-
-static bool
-kl_producer_first_open(void *ctx, kl_producer_t *e)
-{
-    int64_t  *first = ctx;
-
-    if (e->txn_first >= 0 && e->txn_first < *first) {
-        *first = e->txn_first;
-    }
-
-    return true;
-}
-
-
-void
-kl_producers_open_txn(kl_log_t *log, kl_pub_t *pub)
-{
-    pub->first_open_txn = INT64_MAX;
-
-    kl_producer_each(log->env->shared, log->part->root,
-                     kl_producer_first_open, &pub->first_open_txn);
 }
 
 
@@ -492,7 +628,7 @@ kl_producer_put(kl_dump_t *d, const kl_producer_t *e, const kl_window_t *w)
     kl_put64(p + 14, w ? (uint64_t) (w->base_offset + w->offset_delta)
                        : UINT64_MAX);
     kl_put32(p + 22, w ? (uint32_t) w->offset_delta : 0);
-    kl_put64(p + 26, w ? (uint64_t) w->timestamp_ms : UINT64_MAX);
+    kl_put64(p + 26, (uint64_t) (w ? w->timestamp_ms : e->ts_ms));
     kl_put32(p + 34, (uint32_t) e->coordinator_epoch);
     kl_put64(p + 38, (uint64_t) e->txn_first);
 
@@ -506,7 +642,8 @@ kl_producer_dump(void *ctx, kl_producer_t *e)
     int         i;
     kl_dump_t  *d = ctx;
 
-    if (e->n == 0) {
+    /* of a producer that is only marked there is nothing in the log */
+    if (e->n == 0 && e->epoch != KL_NO_EPOCH) {
         kl_producer_put(d, e, NULL);
     }
 
@@ -545,13 +682,13 @@ kl_producers_dump(kl_log_t *log, size_t *len)
 kl_rc_t
 kl_producer_load(kl_log_t *log, const uint8_t *p)
 {
-    int64_t         id, last;
+    int64_t         id, last, first;
     kl_window_t    *w;
     kl_producer_t  *e;
 
     id = (int64_t) kl_get64(p);
 
-    e = kl_producer_find(log->env->shared, log->part, id);
+    e = kl_producer_find(log, id);
 
     if (e == NULL) {
         e = kl_producer_reserve(log, id);
@@ -560,9 +697,7 @@ kl_producer_load(kl_log_t *log, const uint8_t *p)
             return KL_NO_MEMORY;
         }
 
-        *kl_producer_link(log->env->shared, log->part, id) =
-            kl_producer_index(log->env->shared, e) + 1;
-        log->part->producers_n++;
+        kl_producer_link_in(log, e);
     }
 
     if (e->epoch != (int16_t) (p[8] << 8 | p[9])) {
@@ -571,7 +706,11 @@ kl_producer_load(kl_log_t *log, const uint8_t *p)
     }
 
     e->coordinator_epoch = (int32_t) kl_get32(p + 34);
-    e->txn_first = (int64_t) kl_get64(p + 38);
+    e->ts_ms = (int64_t) kl_get64(p + 26);
+
+    first = (int64_t) kl_get64(p + 38);
+    kl_producer_set_open(log->env->shared, log->part, e,
+                         first < 0 ? -1 : first);
 
     last = (int64_t) kl_get64(p + 14);
 

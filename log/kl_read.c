@@ -360,8 +360,7 @@ kl_read_place(kl_log_t *log, const kl_pub_t *pub, int64_t offset, int64_t upto,
 }
 
 
-/* A segment may go while it is looked for: then the offset is out of range. */
-static kl_rc_t
+kl_rc_t
 kl_read_again(kl_log_t *log, kl_rc_t rc, int64_t offset)
 {
     kl_pub_t  pub;

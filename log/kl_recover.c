@@ -32,7 +32,7 @@
 #include "kl_scan.h"
 
 
-#define KL_HOLE_MIN    512
+#define KL_SECTOR    512
 #define KL_SEEN_MAX    64
 
 typedef struct {
@@ -205,7 +205,7 @@ kl_recover_bad(kl_recovery_t *r, size_t i, kl_file_t *f, int64_t pos,
         return rc;
     }
 
-    rc = kl_scan_hole(&r->scan, f, pos, found ? at : size, KL_HOLE_MIN, &hole);
+    rc = kl_scan_hole(&r->scan, f, pos, found ? at : size, KL_SECTOR, &hole);
     if (rc != KL_OK) {
         return rc;
     }
@@ -804,7 +804,7 @@ kl_recover_publish(kl_recovery_t *r)
     }
 
     if (rc == KL_OK) {
-        rc = kl_producers_rebuild(r->log, &r->pub);
+        rc = kl_producers_rebuild(r->log, &r->pub, &r->mark);
     }
 
     if (rc == KL_OK) {
@@ -840,6 +840,7 @@ kl_open_part(kl_log_t *log, int32_t leader_epoch, const kl_config_t *cf,
     r->bases = NULL;
     r->n = 0;
     r->leader_epoch = leader_epoch;
+    r->mark = (kl_checkpoint_t) { .active_base = -1 };
     r->seen_n = 0;
     r->truncated = false;
     r->foreign = false;
@@ -857,6 +858,7 @@ kl_open_part(kl_log_t *log, int32_t leader_epoch, const kl_config_t *cf,
         .incarnation = r->pub.incarnation,
         .first_open_txn = INT64_MAX,
         .leader_epoch = -1,
+        .aborted_last = -1,
         .open_gen = r->pub.open_gen + 1,
         .segments_gen = r->pub.segments_gen + 1,
         .dir_gen = r->pub.dir_gen + 1,

@@ -31,6 +31,7 @@ kl_repair_files(kl_log_t *log, kl_pub_t *pub)
     kl_rc_t      rc;
     kl_file_t   *f;
     struct stat  st;
+    int          txn_fd;
 
     rc = kl_segments_list(log, &bases, &n);
     if (rc != KL_OK) {
@@ -56,12 +57,16 @@ kl_repair_files(kl_log_t *log, kl_pub_t *pub)
         return rc;
     }
 
+    txn_fd = kl_file_txn_fd(log, f, false);
+
     if (fstat(f->fd, &st) != 0 || st.st_size < pub->active_size
         || kl_repair_cut(f->fd, pub->active_size) != 0
         || kl_repair_cut(kl_file_index_fd(log, f),
                          pub->index_n * KL_INDEX_ENTRY) != 0
         || kl_repair_cut(kl_file_time_fd(log, f),
-                         pub->time_n * KL_TIME_ENTRY) != 0)
+                         pub->time_n * KL_TIME_ENTRY) != 0
+        || ((txn_fd != -1 || pub->txn_n > 0 || errno != ENOENT)
+            && kl_repair_cut(txn_fd, pub->txn_n * KL_TXN_ENTRY) != 0))
     {
         rc = KL_STORAGE_ERROR;
     }
@@ -86,7 +91,7 @@ kl_repair(kl_log_t *log, kl_pub_t *pub)
     err = errno;
 
     if (rc == KL_OK && p->producers_dirty) {
-        rc = kl_producers_rebuild(log, pub);
+        rc = kl_producers_rebuild(log, pub, NULL);
         err = errno;
 
         if (rc == KL_OK) {

@@ -49,6 +49,7 @@ kl_retain_cut(kl_log_t *log, const kl_pub_t *old, const kl_cut_t *cut)
 
     if (pub.log_start < cut->keep) {
         pub.log_start = cut->keep;
+        kl_epoch_trim(log, &pub);
     }
 
     if (pub.flushed < cut->keep) {
@@ -116,6 +117,13 @@ kl_retain_choose(kl_log_t *log, const kl_pub_t *pub, const kl_config_t *cf,
 
     *cut = (kl_cut_t) { .keep = bases[0] };
     *active = false;
+
+    /* an open transaction's records stay; those that come meanwhile are above
+       log_end; those that DeleteRecords took need not stay */
+    if (pub->first_open_txn < upto) {
+        upto = pub->first_open_txn < pub->log_start ? pub->log_start
+                                                    : pub->first_open_txn;
+    }
 
     for (i = 0; i < n; i++) {
         next = i + 1 < n ? bases[i + 1] : pub->log_end;
@@ -372,6 +380,7 @@ kl_delete_records(kl_log_t *log, int64_t offset, int64_t *log_start)
 
         } else if (offset > pub.log_start) {
             pub.log_start = offset;
+            kl_epoch_trim(log, &pub);
             kl_pub_store(log->part, &pub);
         }
 

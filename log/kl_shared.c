@@ -193,6 +193,12 @@ kl_snapshot(kl_part_t *p, kl_offsets_t *o)
     o->first_open_txn = w[5];
     o->bytes = w[6];
     o->leader_epoch = (int32_t) w[7];
+    o->aborted_last = w[8];
+
+    /* DeleteRecords may pass a transaction's start */
+    if (o->first_open_txn < o->log_start) {
+        o->first_open_txn = o->log_start;
+    }
 }
 
 
@@ -376,6 +382,7 @@ kl_bind(kl_shared_t *sh, kf_uuid_t topic_id, int32_t partition)
         .incarnation = pub.incarnation + 1,
         .first_open_txn = INT64_MAX,
         .leader_epoch = -1,
+        .aborted_last = -1,
         .open_gen = pub.open_gen + 1,
     };
 
@@ -419,6 +426,7 @@ kl_release(kl_shared_t *sh, int32_t slot)
         .incarnation = pub.incarnation + 1,
         .first_open_txn = INT64_MAX,
         .leader_epoch = -1,
+        .aborted_last = -1,
         .open_gen = pub.open_gen + 1,
     };
 

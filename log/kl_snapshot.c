@@ -138,10 +138,11 @@ kl_snapshot_load(kl_log_t *log, const kl_pub_t *pub, int64_t *from)
 
 static kl_rc_t
 kl_producer_replay(kl_log_t *log, kl_pub_t *pub, kl_cursor_t *c,
-    const kf_batch_t *b)
+    const kf_batch_t *b, kl_txn_writer_t *w)
 {
     bool            reserved = false;
-    bool            commit;
+    bool            commit = true;
+    kl_rc_t         rc;
     int32_t         coordinator_epoch = -1;
     ssize_t         n;
     kl_append_t     res = { 0 };
@@ -153,7 +154,7 @@ kl_producer_replay(kl_log_t *log, kl_pub_t *pub, kl_cursor_t *c,
     }
 
     /* what is in the log was accepted; only the entry is wanted here */
-    (void) kl_producer_check(log, b, &res, &e);
+    (void) kl_producer_check(log, b, false, &res, &e);
 
     if (e == NULL) {
         e = kl_producer_reserve(log, b->producer_id);
@@ -172,32 +173,30 @@ kl_producer_replay(kl_log_t *log, kl_pub_t *pub, kl_cursor_t *c,
         }
     }
 
+    if (w != NULL && !commit && e->txn_first >= 0) {
+        rc = kl_txn_index_put(w, c->file->base, e, b->base_offset);
+        if (rc != KL_OK) {
+            return rc;
+        }
+    }
+
     kl_producer_note(log, e, reserved, b, coordinator_epoch, 0, pub);
 
     return KL_OK;
 }
 
 
-kl_rc_t
-kl_producers_rebuild(kl_log_t *log, kl_pub_t *pub)
+/* The batches from an offset on. */
+static kl_rc_t
+kl_producers_replay(kl_log_t *log, kl_pub_t *pub, int64_t from,
+    kl_txn_writer_t *w)
 {
     size_t       i, n;
-    int64_t     *bases, from, size, ignored;
+    int64_t     *bases, size, ignored;
     kl_rc_t      rc;
     kf_batch_t   b;
     kl_file_t   *f;
     kl_cursor_t  c;
-
-    kl_producers_clear(log->env->shared, log->part);
-    atomic_store(&log->part->producers_dirty, 1);
-
-    rc = kl_snapshot_load(log, pub, &from);
-
-    if (rc != KL_OK) {
-        return rc;
-    }
-
-    kl_producers_open_txn(log, pub);
 
     if (from >= pub->log_end) {
         return KL_OK;
@@ -233,7 +232,7 @@ kl_producers_rebuild(kl_log_t *log, kl_pub_t *pub)
             rc = kl_cursor_next(&c, &b);
 
             if (rc == KL_OK && b.base_offset >= from) {
-                rc = kl_producer_replay(log, pub, &c, &b);
+                rc = kl_producer_replay(log, pub, &c, &b, w);
             }
 
             c.pos += b.size;
@@ -243,6 +242,81 @@ kl_producers_rebuild(kl_log_t *log, kl_pub_t *pub)
     }
 
     free(bases);
+
+    return rc;
+}
+
+
+/* All transaction indexes anew, from the first batch on; what the producers
+ * come out as is of no use, as the snapshot knows more. */
+static kl_rc_t
+kl_txn_index_rebuild(kl_log_t *log, kl_pub_t *pub, kl_txn_writer_t *w)
+{
+    bool     good;
+    kl_rc_t  rc;
+
+    kl_say(log->env, KL_LOG_NOTICE, 0, "%s: the transaction index is made "
+           "anew", log->path);
+
+    rc = kl_txn_index_begin(w, log, 0, NULL, &good);
+
+    if (rc == KL_OK) {
+        rc = kl_producers_replay(log, pub, pub->first_base, w);
+    }
+
+    kl_producers_clear(log->env->shared, log->part);
+    atomic_store(&log->part->producers_dirty, 1);
+
+    return rc;
+}
+
+
+kl_rc_t
+kl_producers_rebuild(kl_log_t *log, kl_pub_t *pub, const kl_checkpoint_t *mark)
+{
+    bool              good = true;
+    int64_t           from;
+    kl_rc_t           rc;
+    kl_txn_writer_t   writer, *w = NULL;
+
+    kl_producers_clear(log->env->shared, log->part);
+    atomic_store(&log->part->producers_dirty, 1);
+
+    rc = kl_snapshot_load(log, pub, &from);
+
+    if (rc == KL_OK && mark != NULL) {
+        rc = kl_txn_index_begin(&writer, log, from, mark, &good);
+        w = &writer;
+    }
+
+    if (rc == KL_OK && !good) {
+        kl_producers_clear(log->env->shared, log->part);
+        atomic_store(&log->part->producers_dirty, 1);
+
+        rc = kl_txn_index_rebuild(log, pub, w);
+
+        if (rc == KL_OK) {
+            rc = kl_txn_index_end(w, pub);
+            w = NULL;
+        }
+
+        if (rc == KL_OK) {
+            rc = kl_snapshot_load(log, pub, &from);
+        }
+    }
+
+    if (rc == KL_OK) {
+        rc = kl_producers_replay(log, pub, from, w);
+    }
+
+    if (rc == KL_OK && w != NULL) {
+        rc = kl_txn_index_end(w, pub);
+
+    } else if (w != NULL && w->fd != -1) {
+        close(w->fd);
+    }
+
+    pub->first_open_txn = kl_producers_first_open(log, NULL);
 
     return rc;
 }

@@ -26,6 +26,8 @@
 #include "../../log/kl_shared.c"
 #include "../../log/kl_snapshot.c"
 #include "../../log/kl_time.c"
+#include "../../log/kl_txn.c"
+#include "../../log/kl_txnindex.c"
 
 #include <sys/resource.h>
 
