@@ -320,19 +320,11 @@ ngx_kafka_io_bind(void *ctx, kf_uuid_t topic_id, int32_t partition)
 static void
 ngx_kafka_io_release(void *ctx, int32_t slot)
 {
-    kf_uuid_t         *id;
     ngx_kafka_io_t    *io = ctx;
     ngx_kafka_zone_t  *zone = io->broker->zone;
 
     if (slot < 0 || (uint32_t) slot >= zone->parts_n) {
         return;
-    }
-
-    if (io->deleted && zone->bindings[slot].partition == 0) {
-        id = ngx_array_push(io->deleted);
-        if (id) {
-            *id = zone->bindings[slot].topic_id;
-        }
     }
 
     /*
@@ -341,6 +333,21 @@ ngx_kafka_io_release(void *ctx, int32_t slot)
      */
 
     kl_release(zone->parts, slot);
+}
+
+
+void
+ngx_kafka_io_deleted(void *ctx, kf_uuid_t topic_id)
+{
+    kf_uuid_t       *id;
+    ngx_kafka_io_t  *io = ctx;
+
+    if (io->deleted) {
+        id = ngx_array_push(io->deleted);
+        if (id) {
+            *id = topic_id;
+        }
+    }
 }
 
 

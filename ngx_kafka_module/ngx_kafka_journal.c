@@ -76,6 +76,10 @@ ngx_kafka_journal_replay(ngx_kafka_broker_t *b, kl_log_t *log, kc_t *kc,
     n = ngx_kafka_states_list(b, offsets, 64);
     *snapshot = -1;
 
+    /* no slots are bound until the end: only topics that are there need any */
+
+    kc_recovery_begin(kc, ngx_kafka_io_deleted);
+
     for (i = 0; i < n; i++) {
 
         if (offsets[i] > o.log_end) {
@@ -118,8 +122,26 @@ ngx_kafka_journal_replay(ngx_kafka_broker_t *b, kl_log_t *log, kc_t *kc,
         return NGX_ERROR;
     }
 
-    return ngx_kafka_journal_tail(b, log, kc, ngx_max(*snapshot, 0),
-                                  o.log_end);
+    if (ngx_kafka_journal_tail(b, log, kc, ngx_max(*snapshot, 0), o.log_end)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    switch (kc_replay_end(kc)) {
+
+    case KC_OK:
+        return NGX_OK;
+
+    case KC_NO_MEMORY:
+        goto no_memory;
+
+    default:
+        ngx_log_error(NGX_LOG_CRIT, b->log, 0,
+                      "kafka_broker \"%V\": %*s; the broker stays closed",
+                      &b->name, (size_t) kc->problem.len, kc->problem.data);
+        return NGX_ERROR;
+    }
 
 no_memory:
 

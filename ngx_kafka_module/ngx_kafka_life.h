@@ -173,6 +173,9 @@ typedef struct {
     ngx_array_t         *deleted;               /* ids, while replaying */
 } ngx_kafka_io_t;
 
+/* Told of each deletion in the journal by a recovery: io->deleted. */
+void ngx_kafka_io_deleted(void *ctx, kf_uuid_t topic_id);
+
 /* Process-local tables for kc_init(): appends to the journal, binds slots. */
 kc_io_t ngx_kafka_coord_io(ngx_kafka_io_t *io);
 
