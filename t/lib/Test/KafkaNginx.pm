@@ -30,6 +30,11 @@ our @EXPORT_OK = qw(wait_for children);
 my ($top) = abs_path(__FILE__) =~ m{^(.*)/t/lib/Test/} or die;
 my @live;
 
+# A test that is ended from outside (timeout, ^C) takes its nginx along.
+for my $name (qw(TERM INT HUP)) {
+    $SIG{$name} ||= sub { exit 130 };
+}
+
 
 sub new {
     my ($class, %o) = @_;
