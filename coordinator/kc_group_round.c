@@ -199,8 +199,13 @@ kc_group_prepare(kc_t *kc, kc_call_t *call, kc_group_t *g)
     kc_member_t  *m;
 
     kc_each_live(g, m) {
-        m->syncing = false;             /* their polls answer: rebalance */
         m->unsynced = false;
+
+        if (m->syncing) {
+            /* its poll answers: rebalance; its session counts again */
+            m->syncing = false;
+            kc_member_alive(kc, g, m, call->now.mono_ms);
+        }
     }
 
     g->state = KC_GROUP_PREPARING;
@@ -384,7 +389,6 @@ kc_group_complete(kc_t *kc, kc_call_t *call, kc_group_t *g)
     kc_each_live(g, m) {
         m->joining = false;
         m->fresh = false;
-        m->unsynced = true;
         kc_member_alive(kc, g, m, now);
     }
 

@@ -163,6 +163,48 @@ test_replace_waiting(void)
     is_str(c(n.rsp.leader), n.id, "with the one that joined as leader");
     is(n.rsp.members_n, 2, "and the one that did not");
     is(beat_as("w", 3, a.id, "i1"), 0, "it is a member of generation 3");
+
+    /* a leader that is not the first one keeps leading under a new id */
+    sync_as(3, "w", 3, n.id, "i2", give(n.id, "led", a.id, "first"));
+    sync_as(3, "w", 3, a.id, "i1", NULL);
+    n = join(9, "w", "", "i2");
+    is(n.rsp.skip_assignment, true, "stable: it leads on");
+    is_str(c(n.rsp.leader), n.id, "by its new id");
+    is_str(c(sync_as(3, "w", 3, n.id, "i2", NULL).rsp.assignment), "led",
+           "with its assignment");
+    a = join(9, "w", a.id, "i1");
+    is(a.rsp.generation_id, 3, "which the other one hears");
+    is_str(c(a.rsp.leader), n.id, "too");
+    protos = "range:moved";
+    a = join(9, "w", a.id, "i1");
+    protos = "range:R";
+    is(a.rc, KC_PARK, "a round");
+    n = join(9, "w", "", "i2");
+    is(n.rc, KC_OK, "in which the leader comes back anew");
+    is_str(c(n.rsp.leader), n.id, "it leads on");
+    n = join(9, "w", "", "i2");
+    is(n.rc, KC_PARK, "and anew before it has assigned");
+    a = join(9, "w", a.id, "i1");
+    is_str(c(a.rsp.leader), n.id, "it leads on");
+
+    /* who has not asked for its assignment still has to, under its new id */
+    join_poll(&n);
+    sync_as(3, "w", n.rsp.generation_id, n.id, "i2", NULL);
+    a = join(9, "w", "", "i1");
+    is(a.rsp.error_code, 0, "one of two comes back without having synced");
+    beat_as("w", n.rsp.generation_id, n.id, "i2");
+    pass(9900);
+    beat_as("w", n.rsp.generation_id, n.id, "i2");
+    beat_as("w", n.rsp.generation_id, a.id, "i1");
+    pass(9900);
+    beat_as("w", n.rsp.generation_id, n.id, "i2");
+    beat_as("w", n.rsp.generation_id, a.id, "i1");
+    pass(9900);
+    beat_as("w", n.rsp.generation_id, n.id, "i2");
+    is(beat_as("w", n.rsp.generation_id, a.id, "i1"), 0, "29.7 s");
+    pass(500);
+    is(beat_as("w", n.rsp.generation_id, a.id, "i1"), KF_ERR_UNKNOWN_MEMBER_ID,
+       "it is out after 30");
     world_check(&w, "waiting");
 }
 

@@ -61,8 +61,10 @@ test_sync(void)
 
     y = sync("g", 2, b.id, "x=ignored");
     is(y.rc, KC_PARK, "the follower waits");
+    woken("g");
     z = sync("g", 2, b.id, NULL);
     is(z.rc, KC_PARK, "and asks again");
+    ok(woken("g"), "which wakes the group");
     is(sync_poll(&y), KC_OK, "the older request is answered");
     is(y.rsp.error_code, KF_ERR_REBALANCE_IN_PROGRESS, "join again");
     is(sync_poll(&z), KC_PARK, "the newer one waits");
@@ -115,10 +117,34 @@ test_sync_given_up(void)
     is(y.rsp.error_code, KF_ERR_REBALANCE_IN_PROGRESS, "hears the same");
 
     sync("u", 3, b.id, NULL);
+
+    /* who waits for an assignment is not late; afterwards its session counts */
+    a = join2("u");
+    b = join(5, "u", b.id, NULL);
+    join_poll(&a);
+    y = sync("u", 4, a.id, NULL);
+    is(y.rc, KC_PARK, "a follower waits");
+    pass(9000);
+    beat("u", 4, b.id);
+    pass(9000);
+    beat("u", 4, b.id);
+    pass(1000);
+    protos = "range:changed";
+    b = join(5, "u", b.id, NULL);
+    protos = "range:R";
+    is(sync_poll(&y), KC_OK, "for a generation that is given up");
+    is(y.rsp.error_code, KF_ERR_REBALANCE_IN_PROGRESS, "as it hears");
+    pass(9000);
+    is(beat("u", 4, a.id), KF_ERR_REBALANCE_IN_PROGRESS, "it has a session");
+    pass(11000);
+    is(join_poll(&b), KC_OK, "and no more than that");
+    is(b.rsp.members_n, 1, "b is alone again");
+    sync("u", 5, b.id, NULL);
+    y = sync("u", 5, b.id, NULL);
     is(leave("u", b.id), 0, "it leaves");
     is(sync_poll(&y), KC_OK, "a poll of who is gone");
     is(y.rsp.error_code, KF_ERR_UNKNOWN_MEMBER_ID, "hears that");
-    is(sync("u", 4, b.id, NULL).rsp.error_code, KF_ERR_UNKNOWN_MEMBER_ID,
+    is(sync("u", 6, b.id, NULL).rsp.error_code, KF_ERR_UNKNOWN_MEMBER_ID,
        "an empty group has no members");
     world_check(&w, "given up");
     wrote();

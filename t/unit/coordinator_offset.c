@@ -467,6 +467,12 @@ test_topic_gone(void)
     is(fetch("g1", "t", 0), 3, "other offsets stay");
     is(w.call.wait, w.end, "a fetch waits for the deletion");
     is(fetch("g1", "gone", 0), -1, "its own are gone");
+    is(commit("g3", "gone", 0, 1), KF_ERR_UNKNOWN_TOPIC_OR_PARTITION,
+       "nothing can be committed");
+    is(w.call.wait, w.end, "an answer that waits for the deletion, too");
+    is(remove_offset("g1", "gone", 0), KF_ERR_UNKNOWN_TOPIC_OR_PARTITION,
+       "or deleted");
+    is(w.call.wait, w.end, "alike");
     tick();
     is_str(state("g1"), "Empty", "one group has others");
     is_str(state("g2"), "Dead", "the other one nothing");
