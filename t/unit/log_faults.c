@@ -452,6 +452,271 @@ dying_jobs(void)
 }
 
 
+/* --- transactions -------------------------------------------------------- */
+
+static kl_marked_t  marked;
+
+
+static kl_rc_t
+put_txn(int64_t pid, int32_t seq)
+{
+    batch_make(&x, 1, 100, (uint32_t) seq, 1000 + seq);
+    batch_producer(&x, pid, 0, seq, KF_ATTR_TRANSACTIONAL);
+
+    return append(plog, &x, &res);
+}
+
+
+static kl_rc_t
+mark(kl_log_t *log, int64_t pid, bool commit)
+{
+    kl_marker_t  m = { .producer_id = pid, .producer_epoch = 1,
+                       .coordinator_epoch = 0, .commit = commit };
+
+    return kl_append_marker(log, &m, &config, 0, 1000000, &marked);
+}
+
+
+static void
+work_abort(kl_log_t *log)
+{
+    mark(log, 1, false);
+}
+
+
+static void
+work_commit(kl_log_t *log)
+{
+    mark(log, 1, true);
+}
+
+
+static void
+work_verify(kl_log_t *log)
+{
+    kl_txn_verify(log, 77, 3, true, 1000000);
+}
+
+
+/* Two open transactions, of which the first will be ended; before it one that
+ * was aborted already, if asked for. */
+static void
+begin_txn(bool another)
+{
+    begin();
+
+    if (another) {
+        put_txn(3, 0);
+        mark(plog, 3, false);
+    } else {
+        append_plain(plog, 2, 10, 0, 1);
+    }
+
+    put_txn(1, 0);                      /* offset 2 */
+    put_txn(2, 0);
+    put_txn(1, 1);
+}
+
+
+static void
+check_before(bool another, int64_t size, const char *label)
+{
+    size_t        n;
+    kl_aborted_t  list[4];
+    kl_offsets_t  o = offsets(plog);
+
+    ok(o.log_end == 5 && o.first_open_txn == 2
+       && o.aborted_last == (another ? 1 : -1)
+       && kl_aborted(plog, 0, INT64_MAX, list, 4, &n) == KL_OK
+       && n == (another ? 1U : 0U)
+       && (size < 0 || file_size(segment_name(0, ".log")) == size),
+       "%s: nothing has happened", label);
+}
+
+
+static void
+check_aborted(bool another, const char *label)
+{
+    size_t        n;
+    kl_aborted_t  list[4];
+    kl_offsets_t  o = offsets(plog);
+
+    ok(o.log_end == 6 && o.first_open_txn == 3 && o.aborted_last == 5
+       && kl_aborted(plog, 2, INT64_MAX, list, 4, &n) == KL_OK && n == 1
+       && list[0].producer_id == 1 && list[0].first_offset == 2
+       && file_size(segment_name(0, ".txnindex")) == (another ? 68 : 34)
+       && file_size(segment_name(0, ".log")) == o.bytes,
+       "%s: it is aborted, once", label);
+}
+
+
+static void
+failing_abort(const char *point, int after, bool another)
+{
+    char     label[64];
+    int64_t  size;
+
+    snprintf(label, sizeof(label), "%s (%d)%s", point, after,
+             another ? ", not the first" : "");
+
+    begin_txn(another);
+    size = file_size(segment_name(0, ".log"));
+
+    fault(point, after, ENOSPC);
+    is(mark(plog, 1, false), KL_STORAGE_ERROR, label);
+    is(fault_hits, 1, "the point was reached");
+    fault(NULL, 0, 0);
+    ok(!marked.written, "the marker is not written");
+    check_before(another, size, label);
+    ok(file_size(segment_name(0, ".txnindex")) <= (another ? 34 : 0),
+       "nor is the entry");
+
+    is(mark(plog, 1, false), KL_OK, "again");
+    ok(marked.written, "it is written");
+    check_aborted(another, label);
+    is(mark(plog, 1, false), KL_OK, "again");
+    ok(!marked.written, "no more");
+
+    is(restart(), KL_OK, "restart");
+    check_aborted(another, label);
+
+    end();
+}
+
+
+/* The log cannot be written, nor the entry taken back. */
+static void
+failing_undo(void)
+{
+    bool           truncated;
+    struct rlimit  old, lim;
+
+    begin_txn(true);
+
+    getrlimit(RLIMIT_FSIZE, &old);
+    lim = old;
+    lim.rlim_cur = (rlim_t) file_size(segment_name(0, ".log")) + 10;
+    setrlimit(RLIMIT_FSIZE, &lim);
+    is(mark(plog, 1, false), KL_STORAGE_ERROR, "the disk gets full");
+    check_before(true, (int64_t) lim.rlim_cur - 10, "full disk");
+    is(file_size(segment_name(0, ".txnindex")), 34, "the entry is taken back");
+
+    fault("txn.undo", 0, EIO);
+    is(mark(plog, 1, false), KL_STORAGE_ERROR, "and cannot be cut");
+    setrlimit(RLIMIT_FSIZE, &old);
+    is(fault_hits, 1, "the point was reached");
+    fault(NULL, 0, 0);
+    is(offsets(plog).state, KL_FAILED_STATE, "the partition is offline");
+    is(mark(plog, 1, false), KL_FAILED, "and takes nothing");
+    is(kl_txn_verify(plog, 9, 0, true, 1), KL_FAILED, "nor a mark");
+    is(kl_recover(plog, 0, &config, &truncated), KL_OK, "until reopened");
+    check_before(true, -1, "reopened");
+    is(mark(plog, 1, false), KL_OK, "then it does");
+    check_aborted(true, "reopened");
+
+    end();
+}
+
+
+/* cut: of what was not published yet, so many bytes got through. */
+static int
+dying_abort(const char *point, bool another, int entry, int bytes)
+{
+    int      bad = 0;
+    int64_t  size;
+
+    begin_txn(another);
+    size = file_size(segment_name(0, ".log"));
+
+    if (!dies(point, 0, work_abort)) {
+        bad++;
+    }
+
+    if (entry >= 0
+        && truncate(file_path(segment_name(0, ".txnindex")),
+                    (another ? 34 : 0) + entry) != 0)
+    {
+        bad++;
+    }
+
+    if (bytes >= 0
+        && truncate(file_path(segment_name(0, ".log")), size + bytes) != 0)
+    {
+        bad++;
+    }
+
+    bad += offsets(plog).first_open_txn != 2 || offsets(plog).log_end != 5;
+
+    /* the next one that comes, and another that reads */
+    bad += put_txn(2, 1) != KL_OK || res.base_offset != 5;
+    bad += file_size(segment_name(0, ".txnindex")) > (another ? 34 : 0);
+    bad += mark(plog, 1, false) != KL_OK || !marked.written
+           || marked.offset != 6;
+    bad += mark(plog, 1, false) != KL_OK || marked.written;
+    bad += offsets(plog).first_open_txn != 3;
+    bad += file_size(segment_name(0, ".txnindex")) != (another ? 68 : 34);
+    bad += put_txn(1, 2) != KL_REFUSED;     /* fenced by the marker's epoch */
+    bad += restart() != KL_OK;
+    bad += offsets(plog).first_open_txn != 3 || offsets(plog).log_end != 7
+           || offsets(plog).aborted_last != 6;
+
+    end();
+
+    return bad;
+}
+
+
+static void
+dying_markers(void)
+{
+    int                 i, k, bad;
+    static const char  *point[] = { "txn.index", "txn.indexed",
+                                    "append.before", "append.written",
+                                    "append.publish" };
+
+    for (i = 0; i < 5; i++) {
+        for (k = 0; k < 2; k++) {
+            ok(dying_abort(point[i], k, -1, -1) == 0,
+               "a process dies in an abort at %s%s", point[i],
+               k ? ", not the first" : "");
+        }
+    }
+
+    for (k = 0, bad = 0; k <= KL_TXN_ENTRY; k++) {
+        bad += dying_abort("txn.indexed", k % 2, k, -1);
+    }
+    is(bad, 0, "with any part of the entry written");
+
+    for (k = 0, bad = 0; k <= KF_CONTROL_BATCH; k++) {
+        bad += dying_abort("append.written", k % 2, -1, k);
+    }
+    is(bad, 0, "with any part of the marker written");
+
+    for (i = 2; i < 5; i++) {
+        begin_txn(false);
+        ok(dies(point[i], 0, work_commit), "a process dies in a commit at %s",
+           point[i]);
+        check_before(false, -1, "commit");
+        is(mark(plog, 1, true), KL_OK, "again");
+        ok(marked.written, "it is written");
+        is(offsets(plog).first_open_txn, 3, "the other is open");
+        is(files_with(".txnindex"), 0, "no index for it");
+        end();
+    }
+
+    begin_txn(false);
+    ok(dies("txn.verify", 0, work_verify), "a process dies in a verification");
+    is(kl_txn_verify(plog, 77, 3, true, 1000000), KL_OK, "again");
+    is(offsets(plog).first_open_txn, 2, "what is open stays open");
+    config.verify = true;
+    is(put_txn(77, 0), KL_REFUSED, "an old epoch");
+    is(res.error, 47, "is fenced");
+    is(put_txn(1, 2), KL_OK, "the open one goes on");
+    config.verify = false;
+    end();
+}
+
+
 int
 main(void)
 {
@@ -484,6 +749,15 @@ main(void)
     }
 
     dying_jobs();
+
+    for (int i = 0; i < 2; i++) {
+        failing_abort("txn.index", 0, i);
+        failing_abort("pwrite", 0, i);
+        failing_abort("pwrite", 1, i);
+    }
+
+    failing_undo();
+    dying_markers();
 
     return done_testing();
 }
