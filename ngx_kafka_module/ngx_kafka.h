@@ -450,8 +450,12 @@ void ngx_kafka_park_journal(ngx_kafka_request_t *r, int64_t wait,
 /* Clears r->exclusive and dispatches the requests that waited behind it. */
 void ngx_kafka_request_proceed(ngx_kafka_request_t *r);
 
-/* Keeps the request's memory while a thread works on it.  After release the
- * request may be gone (r->dead): release answers NGX_DONE then. */
+/*
+ * Keeps the request's memory while a thread works on it.  After release the
+ * request may be gone (r->dead): release answers NGX_DONE then.  r->cancel is
+ * null meanwhile, since it must not take away what the thread uses: who gets
+ * the thread's end cleans up, before release.
+ */
 void ngx_kafka_request_hold(ngx_kafka_request_t *r);
 ngx_int_t ngx_kafka_request_release(ngx_kafka_request_t *r);
 

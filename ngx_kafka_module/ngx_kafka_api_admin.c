@@ -362,6 +362,7 @@ ngx_kafka_delete_records(ngx_kafka_request_t *r)
 
     if (task) {
         task->request = r;
+        r->cancel = NULL;
         ngx_kafka_request_hold(r);
         ngx_kafka_task_post(task, ngx_kafka_delete_records_work,
                             ngx_kafka_delete_records_done);
@@ -475,12 +476,11 @@ ngx_kafka_delete_records_done(void *data)
         }
     }
 
+    ngx_kafka_delete_records_cleanup(r);
+
     if (ngx_kafka_request_release(r) == NGX_DONE) {
         return;
     }
-
-    ngx_kafka_delete_records_cleanup(r);
-    r->cancel = NULL;
 
     ngx_kafka_answer_when(r, &ctx->response, ctx->journal);
 }

@@ -115,6 +115,7 @@ ngx_kafka_list_offsets(ngx_kafka_request_t *r)
         }
 
         task->request = r;
+        r->cancel = NULL;
         ngx_kafka_request_hold(r);
         ngx_kafka_task_post(task, ngx_kafka_list_offsets_work,
                             ngx_kafka_list_offsets_done);
@@ -261,12 +262,11 @@ ngx_kafka_list_offsets_done(void *data)
     ngx_kafka_request_t       *r = task->request;
     ngx_kafka_offsets_ctx_t   *ctx = r->ctx;
 
+    ngx_kafka_list_offsets_cleanup(r);
+
     if (ngx_kafka_request_release(r) == NGX_DONE) {
         return;
     }
-
-    ngx_kafka_list_offsets_cleanup(r);
-    r->cancel = NULL;
 
     ngx_kafka_answer_when(r, &ctx->response, ctx->journal);
 }

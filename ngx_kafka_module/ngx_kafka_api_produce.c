@@ -225,6 +225,7 @@ ngx_kafka_produce_start(ngx_kafka_request_t *r)
     }
 
     task->request = r;
+    r->cancel = NULL;
     ngx_kafka_request_hold(r);
     ngx_kafka_task_post(task, ngx_kafka_produce_walk,
                         ngx_kafka_produce_walked);
@@ -418,9 +419,15 @@ ngx_kafka_produce_walked(void *data)
     ngx_kafka_produce_task_t  *task = data;
     ngx_kafka_request_t       *r = task->request;
 
+    if (r->dead) {
+        ngx_kafka_produce_cleanup(r);
+    }
+
     if (ngx_kafka_request_release(r) == NGX_DONE) {
         return;
     }
+
+    r->cancel = ngx_kafka_produce_cleanup;
 
     ngx_kafka_produce_append(r);
 }

@@ -246,6 +246,7 @@ ngx_kafka_delete_flushed(ngx_kafka_request_t *r)
     }
 
     task->del = r->ctx;
+    r->cancel = NULL;
     ngx_kafka_request_hold(r);
     ngx_kafka_task_post(task, ngx_kafka_delete_work, ngx_kafka_delete_done);
 }
@@ -275,12 +276,11 @@ ngx_kafka_delete_done(void *data)
     ngx_kafka_delete_t       *del = task->del;
     ngx_kafka_request_t      *r = del->request;
 
+    ngx_kafka_delete_cleanup(r);
+
     if (ngx_kafka_request_release(r) == NGX_DONE) {
         return;
     }
-
-    ngx_kafka_delete_cleanup(r);
-    r->cancel = NULL;
 
     ngx_kafka_answer(r, &del->response);
 }
