@@ -414,11 +414,14 @@ ngx_kafka_delete_records_one(ngx_kafka_request_t *r, kf_str_t topic,
 
     if (out->error_code == KF_ERR_NONE) {
 
+        /* acks=1 may have told of records that the disk has not got yet; the
+         * log flushes them before it deletes */
+
         if (offset == -1) {
-            offset = o.high_watermark;
+            offset = o.o.log_end;
         }
 
-        if (offset < 0 || offset > o.high_watermark) {
+        if (offset < 0 || offset > o.o.log_end) {
             out->error_code = KF_ERR_OFFSET_OUT_OF_RANGE;
         }
     }
