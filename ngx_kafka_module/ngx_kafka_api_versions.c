@@ -221,7 +221,6 @@ void
 ngx_kafka_update_features(ngx_kafka_request_t *r)
 {
     int32_t                                         i;
-    kf_str_t                                        why;
     kf_update_features_request_t                   *req = r->body;
     kf_update_features_response_t                   rsp;
     kf_update_features_response_results_t          *out;
@@ -242,31 +241,24 @@ ngx_kafka_update_features(ngx_kafka_request_t *r)
     for (i = 0; i < req->feature_updates_n; i++, out++) {
         in = &req->feature_updates[i];
 
-        out->feature = in->feature;
-        out->error_message = kf_null_str;
-        out->error_code = ngx_kafka_feature_check(in->feature,
-                                                  in->max_version_level);
-        rsp.results_n++;
+        rsp.error_code = ngx_kafka_feature_check(in->feature,
+                                                 in->max_version_level);
 
-        if (out->error_code == KF_ERR_NONE) {
-            continue;
-        }
+        /* all or nothing, so that one code says it (as Kafka 4 does) */
 
-        why = kf_arena_printf(&r->arena, "feature \"%.*s\" has no level %d "
-                              "here, and levels cannot be changed",
-                              (int) in->feature.len, in->feature.data,
-                              in->max_version_level);
-
-        out->error_message = why;
-        ngx_kafka_note(r, out->error_code, (kf_str_t) kf_null_str);
-
-        /* version 2: all or nothing, one code (KIP-1022) */
-
-        if (r->header.api_version >= 2) {
-            rsp.error_code = out->error_code;
-            rsp.error_message = why;
+        if (rsp.error_code) {
+            rsp.error_message = kf_arena_printf(&r->arena, "feature \"%.*s\" "
+                                    "has no level %d here, and levels cannot "
+                                    "be changed", (int) in->feature.len,
+                                    in->feature.data, in->max_version_level);
+            rsp.results_n = 0;
+            ngx_kafka_note(r, rsp.error_code, (kf_str_t) kf_null_str);
             break;
         }
+
+        out->feature = in->feature;
+        out->error_message = kf_null_str;
+        rsp.results_n++;
     }
 
     ngx_kafka_answer(r, &rsp);
