@@ -973,7 +973,7 @@ test_epochs(void)
     is(kl_delete_records(plog, 6, &log_start), KL_OK, "records are deleted");
     text = slurp("leader-epoch-checkpoint", &len);
     text[len] = '\0';
-    is_str((char *) text, "0\n3\n30 6\n40 7\n50 9\n", "the epochs that are left");
+    is_str((char *) text, "0\n3\n30 6\n40 7\n50 9\n", "what is left");
     free(text);
 
     is(kl_epoch_of(plog, 6), 30, "the first");
