@@ -309,6 +309,12 @@ kl_rc_t kl_producers(kl_log_t *log, bool open_only, kl_producer_info_t **list,
  */
 kl_rc_t kl_flush(kl_log_t *log, int64_t *flushed);
 
+/*
+ * The same without the checkpoint that a closed segment asks for, which takes a
+ * few syncs more that nobody waits for: rolled tells that kl_checkpoint() is due.
+ */
+kl_rc_t kl_flush_data(kl_log_t *log, int64_t *flushed, bool *rolled);
+
 
 /* A piece of one segment file, whole batches only. */
 typedef struct {

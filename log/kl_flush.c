@@ -49,10 +49,6 @@ kl_flush_names(kl_log_t *log, const kl_pub_t *pub)
 }
 
 
-/*
- * flushed: the new flushed end.  rolled: a segment was closed since the last
- * flush, so that a checkpoint is due.
- */
 kl_rc_t
 kl_flush_data(kl_log_t *log, int64_t *flushed, bool *rolled)
 {

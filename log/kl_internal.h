@@ -485,7 +485,6 @@ kl_rc_t kl_checkpoint_read(kl_log_t *log, kl_checkpoint_t *c);
 kl_rc_t kl_checkpoint_write(kl_log_t *log, const kl_checkpoint_t *c);
 /* The jobs mutex is held. */
 kl_rc_t kl_checkpoint_locked(kl_log_t *log, bool clean);
-kl_rc_t kl_flush_data(kl_log_t *log, int64_t *flushed, bool *rolled);
 
 
 static inline uint32_t

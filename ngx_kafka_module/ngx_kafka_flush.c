@@ -13,6 +13,7 @@ typedef struct {
     ngx_kafka_part_t    *part;
     int64_t              flushed;
     kl_rc_t              rc;
+    bool                 rolled;
 } ngx_kafka_flush_ctx_t;
 
 
@@ -20,6 +21,10 @@ static void ngx_kafka_flush_post(ngx_kafka_broker_t *b,
     ngx_kafka_part_t *part);
 static void ngx_kafka_flush_work(void *ctx);
 static void ngx_kafka_flush_done(void *ctx);
+static void ngx_kafka_flush_rolled(ngx_kafka_broker_t *b,
+    ngx_kafka_part_t *part);
+static void ngx_kafka_flush_rolled_work(void *ctx);
+static void ngx_kafka_flush_rolled_done(void *ctx);
 
 
 void
@@ -84,7 +89,7 @@ ngx_kafka_flush_work(void *data)
 
     ngx_kafka_fault("flush-before");
 
-    ctx->rc = kl_flush(ctx->part->log, &ctx->flushed);
+    ctx->rc = kl_flush_data(ctx->part->log, &ctx->flushed, &ctx->rolled);
 
     ngx_kafka_fault("flush-after");
 }
@@ -109,6 +114,10 @@ ngx_kafka_flush_done(void *data)
     /* also a failure is news: waiters look at the state */
     ngx_kafka_changed(b, part);
 
+    if (ctx->rc == KL_OK && ctx->rolled && !part->gone) {
+        ngx_kafka_flush_rolled(b, part);
+    }
+
     if (ctx->rc != KL_OK && ctx->rc != KL_GONE) {
 
         if (part == b->journal) {
@@ -121,4 +130,45 @@ ngx_kafka_flush_done(void *data)
     }
 
     ngx_kafka_part_unref(b, part);
+}
+
+
+/*
+ * A segment was closed: recovery shall not have to scan it.  That takes a few
+ * syncs more, so those who waited for the flush have been woken before.
+ */
+static void
+ngx_kafka_flush_rolled(ngx_kafka_broker_t *b, ngx_kafka_part_t *part)
+{
+    ngx_kafka_flush_ctx_t  *ctx;
+
+    ctx = ngx_kafka_task_alloc(b, sizeof(ngx_kafka_flush_ctx_t));
+    if (ctx == NULL) {
+        return;
+    }
+
+    ctx->broker = b;
+    ctx->part = part;
+    ngx_kafka_part_ref(part);
+
+    ngx_kafka_task_post(ctx, ngx_kafka_flush_rolled_work,
+                        ngx_kafka_flush_rolled_done);
+}
+
+
+static void
+ngx_kafka_flush_rolled_work(void *data)
+{
+    ngx_kafka_flush_ctx_t  *ctx = data;
+
+    (void) kl_checkpoint(ctx->part->log, false);
+}
+
+
+static void
+ngx_kafka_flush_rolled_done(void *data)
+{
+    ngx_kafka_flush_ctx_t  *ctx = data;
+
+    ngx_kafka_part_unref(ctx->broker, ctx->part);
 }
