@@ -1,6 +1,6 @@
 #!/usr/bin/env perl
 
-# Kafka's DumpLogSegments reads what the log layer writes: segments, both
+# Kafka's DumpLogSegments reads what the log layer writes: segments, all three
 # indexes, producer snapshots; and would have seen a mistake.
 
 use strict;
@@ -52,6 +52,10 @@ like($text, qr/partitionLeaderEpoch: $_/, "leader epoch $_") for 0, 2, 4;
 like($text, qr/compresscodec: $_/, "codec $_")
     for qw(none gzip snappy lz4 zstd);
 like($text, qr/endTxnMarker: COMMIT coordinatorEpoch: 3/, 'the marker');
+is(scalar(() = $text =~ /endTxnMarker: ABORT coordinatorEpoch: 3/g), 4,
+    'those of the aborted ones');
+like($text, qr/producerEpoch: 1 .*isTransactional: true isControl: true/,
+    'with their own epoch');
 
 # of a segment that does not begin at 0 the tool itself says this
 $text =~ s/^  -1 is followed by (\d+)\n//mg;
@@ -79,6 +83,27 @@ for my $kind ('index', 'timeindex') {
         "a wrong $kind is seen");
 }
 
+my @aborted = $wrote =~ /^aborted (\d+ \d+ \d+ \d+)$/mg;
+my @indexes = sort glob "$dir/topic-0/*.txnindex";
+my @entries;
+
+for my $file (@indexes) {
+    my ($base) = $file =~ m{(\d+)\.txnindex$};
+    $text = dump_files($file);
+
+    for my $line ($text =~ /^(version: 0 .*)$/mg) {
+        my %entry = $line =~ /(\w+): (\d+)/g;
+
+        push @entries, join ' ',
+            @entry{qw(producerId firstOffset lastOffset lastStableOffset)};
+        cmp_ok($entry{lastOffset}, '>=', $base,
+            'an entry is in its marker\'s segment');
+    }
+}
+
+cmp_ok(scalar(@indexes), '>', 1, 'several transaction indexes');
+is_deeply(\@entries, \@aborted, 'the aborted transactions');
+
 my ($snapshot) = glob "$dir/topic-0/*.snapshot";
 $text = dump_files($snapshot);
 
@@ -88,5 +113,8 @@ $last{$1} = $2 while $text =~ /^producerId: (\d+) .*lastSequence: (\d+)/mg;
 is_deeply([ sort keys %last ], [ 1000, 1001, 1002 ], 'three producers');
 cmp_ok($last{1000}, '>', 100, 'with their last sequence');
 is(scalar(() = $text =~ /^producerId: 1000 /mg), 5, 'and a window of five');
+
+is(scalar(() = $text =~ /^producerId: 200[0-3] producerEpoch: 1 .*empty/mg), 4,
+    'those that were aborted have the marker\'s epoch and nothing open');
 
 done_testing();

@@ -1,7 +1,8 @@
 /*
  * Writes a partition for dump_log_segments.t: log_write DIR.  Several segments,
- * all codecs, plain, idempotent and transactional batches, a marker, two
- * epochs.  Prints "records N" and "segments N".
+ * all codecs, plain, idempotent and transactional batches, markers, aborted
+ * transactions, three epochs.  Prints "records N", "segments N" and a line
+ * "aborted PRODUCER FIRST LAST STABLE" for each aborted transaction.
  */
 
 #include "../unit/log_lib.h"
@@ -36,12 +37,14 @@ compress(batch_t *x, kf_codec_t codec)
 int
 main(int argc, char **argv)
 {
-    int          i, codec, bad = 0, records = 0, seq[3] = { 0 };
-    int16_t      attr;
-    batch_t     *x = malloc(sizeof(batch_t));
-    uint8_t      marker[KF_CONTROL_BATCH];
-    kf_batch_t   b;
-    kl_append_t  res;
+    int           i, k, codec, bad = 0, records = 0, seq[3] = { 0 };
+    int16_t       attr;
+    int64_t       first, stable;
+    batch_t      *x = malloc(sizeof(batch_t));
+    kl_append_t   res;
+    kl_marked_t   marked;
+    kl_marker_t   m = { .producer_id = 1002, .coordinator_epoch = 3,
+                        .commit = true };
 
     if (argc != 2) {
         return 2;
@@ -76,14 +79,41 @@ main(int argc, char **argv)
         records += 1 + i % 4;
     }
 
-    kf_batch_control(marker, 0, 0, 1002, 0, true, 3, 1700000400000);
-    kf_batch_header(marker, sizeof(marker), &b);
-    bad += kl_append(plog, marker, &b, &config, 4, 1700000000000, &res)
-           != KL_OK;
+    bad += kl_append_marker(plog, &m, &config, 4, 1700000400000, &marked)
+           != KL_OK || !marked.written;
+    records++;
+
+    /* two at a time, of which the first is aborted: a segment is full in
+       between */
+    for (i = 0; i < 4; i += 2) {
+        first = offsets(plog).log_end;
+
+        for (k = 0; k < 20; k++) {
+            batch_make(x, 2, 500, 0, 1700000500000);
+            batch_producer(x, 2000 + i + k % 2, 0, k / 2 * 2,
+                           KF_ATTR_TRANSACTIONAL);
+            bad += kl_append(plog, x->data, &x->b, &config, 4, 1700000500000,
+                             &res) != KL_OK;
+            records += 2;
+        }
+
+        for (k = 0; k < 2; k++) {
+            m.producer_id = 2000 + i + k;
+            m.producer_epoch = 1;
+            m.commit = false;
+            stable = k == 0 ? first + 2 : offsets(plog).log_end + 1;
+
+            bad += kl_append_marker(plog, &m, &config, 4, 1700000500000,
+                                    &marked) != KL_OK || !marked.written;
+            records++;
+            printf("aborted %d %d %d %d\n", 2000 + i + k,
+                   (int) first + 2 * k, (int) marked.offset, (int) stable);
+        }
+    }
 
     bad += kl_checkpoint(plog, true) != KL_OK;
 
-    printf("records %d\nsegments %d\n", records + 1, files_with(".log"));
+    printf("records %d\nsegments %d\n", records, files_with(".log"));
 
     return bad != 0;
 }
