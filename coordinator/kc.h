@@ -129,6 +129,7 @@ typedef struct {
     /* groups to be woken: kc_woken_take() */
     uint32_t              woken[KC_WOKEN];
     uint32_t              woken_n;
+    bool                  txn_prepared;     /* kc_txn_prepared_take() */
 } kc_t;
 
 

@@ -96,7 +96,8 @@ kc_check(const kc_t *kc)
     if (st->topics_changed > st->applied
         || st->producer_ids_changed > st->applied
         || st->cluster_id_changed > st->applied
-        || st->groups.changed > st->applied)
+        || st->groups.changed > st->applied
+        || st->txns.changed > st->applied)
     {
         return "C6: nothing changed after what was replayed";
     }
@@ -111,6 +112,11 @@ kc_check(const kc_t *kc)
     }
 
     problem = kc_check_groups(kc);
+
+    if (problem == NULL) {
+        problem = kc_check_txns(kc);
+    }
+
     if (problem) {
         return problem;
     }

@@ -267,7 +267,27 @@ const kc_def_t  kc_broker_defs[KC_BROKER_CONFIGS] = {
     [KC_OFFSET_METADATA_MAX_BYTES] =
     { "offset.metadata.max.bytes", KC_INT, KC_BYTES, "4096", 0, INT32_MAX,
       NULL, true, "The longest text that a committed offset may carry.",
-      KC_NONE }
+      KC_NONE },
+
+    [KC_TRANSACTION_MAX_TIMEOUT_MS] =
+    { "transaction.max.timeout.ms", KC_INT, KC_MS, "900000", 1, INT32_MAX,
+      NULL, true, "The longest timeout that a transactional producer may ask "
+      "for.", KC_NONE },
+
+    [KC_TRANSACTIONAL_ID_EXPIRATION_MS] =
+    { "transactional.id.expiration.ms", KC_INT, KC_MS, "604800000", 1,
+      INT32_MAX, NULL, true, "How long a transactional id is kept after its "
+      "last use.", KC_NONE },
+
+    [KC_TRANSACTION_ABORT_INTERVAL_MS] =
+    { "transaction.abort.timed.out.transaction.cleanup.interval.ms", KC_INT,
+      KC_MS, "10000", 1, INT32_MAX, NULL, true, "How often transactions are "
+      "aborted that have passed their timeout.", KC_NONE },
+
+    [KC_TRANSACTION_REMOVE_INTERVAL_MS] =
+    { "transaction.remove.expired.transaction.cleanup.interval.ms", KC_INT,
+      KC_MS, "3600000", 1, INT32_MAX, NULL, true, "How often transactional ids "
+      "are removed that have expired.", KC_NONE }
 };
 
 

@@ -67,14 +67,10 @@ static const struct {
     { "remote.", "leave it out: tiered storage is not supported" },
     { "log.remote.", "leave it out: tiered storage is not supported" },
     { "log.local.", "leave it out: tiered storage is not supported" },
-    { "offsets.", "leave it out: consumer groups are not supported by this "
-      "version" },
-    { "offset.", "leave it out: consumer groups are not supported by this "
-      "version" },
-    { "group.", "leave it out: consumer groups are not supported by this "
-      "version" },
-    { "transaction", "leave it out: transactions are not supported by this "
-      "version" },
+    { "offsets.", "leave it out: offsets are kept in the broker's journal" },
+    { "group.", "leave it out: there is nothing that it would tune here" },
+    { "transaction", "leave it out: transactions are kept in the broker's "
+      "journal" },
     { "share.coordinator.", "leave it out: share groups are not supported by "
       "this version" },
     { "queued.max.", "leave it out: what a worker buffers is bounded anyway" },

@@ -183,8 +183,8 @@ kc_pending_free(kc_t *kc, kc_group_t *g, kc_pending_t *p)
 bool
 kc_group_drop_unused(kc_t *kc, kc_group_t *g)
 {
-    if (g->recorded || g->offsets_n || g->members.count || g->pending.count
-        || g->state != KC_GROUP_EMPTY)
+    if (g->recorded || g->offsets_n || g->staged_n || g->members.count
+        || g->pending.count || g->state != KC_GROUP_EMPTY)
     {
         return false;
     }

@@ -102,6 +102,7 @@ struct kc_group_s {
     kc_member_t  *said_leader;
     kc_map_t      offsets;          /* kc_group_topic_t by topic id */
     uint64_t      offsets_n;
+    uint64_t      staged_n;         /* in transactions: kc_staged.c */
 
     /* live */
     uint8_t       state;            /* kc_group_state_t */
@@ -139,7 +140,8 @@ typedef struct {
     kc_note_t  *note;
 } kc_offset_t;
 
-/* A group's offsets in one topic. */
+/* A group's offsets in one topic, committed and staged.  There is room for all
+   that are staged, so that no commit needs memory. */
 struct kc_group_topic_s {
     kc_node_t          by_topic;
     kc_group_t        *group;
@@ -147,9 +149,16 @@ struct kc_group_topic_s {
     kc_group_topic_t  *prev;        /* among those of the topic */
     kc_group_topic_t  *next;
     kc_offset_t       *offsets;     /* by partition */
+    kc_map_t           staged;      /* kc_staged_t by partition and producer */
     uint32_t           n;
     uint32_t           room;
 };
+
+/* What the replay of offsets will take, by topic. */
+typedef struct {
+    bool      topic;
+    uint32_t  room;                     /* of a new array; 0: none */
+} kc_offsets_plan_topic_t;
 
 
 /* --- kc_group.c: objects ------------------------------------------------- */
@@ -261,6 +270,17 @@ kc_group_topic_t *kc_offsets_next(const kc_group_t *g,
     const kc_group_topic_t *after);
 kc_offset_t *kc_offset_find(const kc_group_topic_t *t, int32_t partition);
 void kc_offsets_drop(kc_t *kc, kc_group_topic_t *t);
+/* Drops it when nothing is left in it. */
+void kc_offsets_drop_empty(kc_t *kc, kc_group_topic_t *t);
+/* Plans, and reserves, what a topic of a group needs for more offsets. */
+bool kc_offsets_plan(kc_t *kc, const kc_group_topic_t *t, uint32_t added,
+    kc_offsets_plan_topic_t *plan);
+/* The group's entry for a topic, with room for what was planned. */
+kc_group_topic_t *kc_offsets_entry(kc_t *kc, kc_group_t *g,
+    kc_topic_obj_t *topic, const kc_offsets_plan_topic_t *plan);
+void kc_note_free(kc_t *kc, kc_note_t *note);
+/* Puts an offset in force; false: there is no room. */
+bool kc_offset_put(kc_t *kc, kc_group_topic_t *t, const kc_offset_t *new);
 /* Deletes what has expired; kc_tick's. */
 kc_rc_t kc_offsets_expire(kc_t *kc, kc_call_t *call, kc_group_t *g);
 
@@ -270,6 +290,38 @@ kc_offset_metadata(const kc_offset_t *o)
     return o->note ? (kf_str_t) { o->note->metadata, o->note->len }
                    : kf_str("");
 }
+
+
+/* --- kc_staged.c: offsets in transactions -------------------------------- */
+
+/* Is any staged for this partition? */
+bool kc_staged_any(const kc_group_topic_t *t, int32_t partition);
+/* An offset that was staged or committed at `position` is in force: it goes
+   before all that were staged earlier. */
+void kc_staged_supersede(kc_group_topic_t *t, int32_t partition,
+    int64_t position);
+void kc_staged_drop_partition(kc_t *kc, kc_group_topic_t *t,
+    int32_t partition);
+void kc_staged_drop_topic(kc_t *kc, kc_group_topic_t *t);
+
+
+/* --- kc_offset_commit.c, for TxnOffsetCommit too ------------------------- */
+
+/* A partition that will be committed, on its way into the record. */
+typedef struct {
+    kf_uuid_t                                     topic_id;
+    int32_t                                       order;    /* in the request */
+    const kf_offset_commit_request_partitions_t  *p;
+} kc_commit_entry_t;
+
+/* Answers each partition, and collects those that are good. */
+bool kc_commit_check(kc_t *kc, kc_call_t *call, bool by_id, int16_t error,
+    const kf_offset_commit_request_t *req, kf_offset_commit_response_t *rsp,
+    kc_commit_entry_t *entries, int32_t *n);
+/* By topic and partition; of one partition the last counts. */
+int32_t kc_commit_sort(kc_commit_entry_t *entries, int32_t n);
+/* It cannot be stored in one record: each that would have been. */
+void kc_commit_too_large(kf_offset_commit_response_t *rsp);
 
 
 #pragma GCC visibility pop

@@ -86,6 +86,10 @@ kc_snapshot_offsets(kc_writer_t *w, const kc_group_t *g,
     r.topics = &rt;
     r.topics_n = 1;
 
+    if (t->n == 0) {
+        return true;                    /* staged ones only */
+    }
+
     n = t->n < KC_SNAPSHOT_OFFSETS ? t->n : KC_SNAPSHOT_OFFSETS;
 
     rp = malloc(n * sizeof(*rp));
@@ -235,7 +239,7 @@ kc_hash_groups(const kc_t *kc, uint64_t *h)
          g = kc_group_next(kc, g->by_id.key))
     {
         /* what is volatile only is not in the journal */
-        if (g->recorded || g->offsets_n) {
+        if (g->recorded || g->offsets_n || g->staged_n) {
             kc_hash_group(g, h);
         }
     }
@@ -304,13 +308,15 @@ static const char *
 kc_check_offsets(const kc_group_t *g)
 {
     uint32_t                 i;
-    uint64_t                 n = 0;
+    uint64_t                 n = 0, staged = 0;
     const kc_group_topic_t  *t;
 
     for (t = kc_offsets_next(g, NULL); t; t = kc_offsets_next(g, t)) {
         n += t->n;
+        staged += t->staged.count;
 
-        if (t->n == 0 || t->n > t->room || t->group != g
+        if (t->n + t->staged.count == 0 || t->n + t->staged.count > t->room
+            || t->group != g || !kc_map_check(&t->staged)
             || (t->prev ? t->prev->next : t->topic->offsets) != t
             || (t->next && t->next->prev != t))
         {
@@ -328,7 +334,8 @@ kc_check_offsets(const kc_group_t *g)
         }
     }
 
-    return n == g->offsets_n ? NULL : "G6: offsets are counted";
+    return n == g->offsets_n && staged == g->staged_n
+           ? NULL : "G6: offsets are counted";
 }
 
 

@@ -8,6 +8,7 @@
 
 #include "kc.h"
 #include "kc_map.h"
+#include "kc_request.h"
 #include "kc_reserve.h"
 #include "../codec/gen/kf_journal.h"
 
@@ -59,10 +60,27 @@ typedef struct {
 /* Groups and their offsets: kc_group_int.h. */
 typedef struct {
     kc_map_t            by_id;
-    kc_map_t            by_due;             /* volatile: next deadlines */
-    uint64_t            serial;             /* volatile: of groups and tickets */
+    kc_map_t            by_due;             /* volatile: deadlines */
+    uint64_t            serial;             /* volatile: groups, tickets */
     int64_t             changed;            /* end of the last change of any */
 } kc_groups_t;
+
+/* Transactional ids: kc_txn_int.h.  Each is in one of the maps by time. */
+typedef struct {
+    kc_map_t            by_id;
+    kc_map_t            by_pid;             /* kc_txn_t, while one is open */
+    kc_map_t            idle;               /* by last change, wall */
+    kc_map_t            ongoing;            /* by end of its timeout, wall */
+    kc_map_t            prepared;           /* by serial */
+    uint64_t            serial;             /* volatile */
+    int64_t             changed;            /* end of the last change of any */
+    int64_t             reap_at;            /* volatile, mono: next timeouts */
+    int64_t             expire_at;          /* volatile, mono: next expiry */
+    uint64_t            committed;          /* volatile, and below */
+    uint64_t            aborted;
+    uint64_t            timed_out;
+    uint64_t            fenced;
+} kc_txns_t;
 
 struct kc_state_s {
     int64_t             applied;            /* journal offset replayed up to */
@@ -91,6 +109,7 @@ struct kc_state_s {
     kc_configs_t        broker_configs;
 
     kc_groups_t         groups;
+    kc_txns_t           txns;
 };
 
 
@@ -103,7 +122,7 @@ struct kc_record_s {
     kc_record_t  *next;
     int16_t       type;
     void         *body;                     /* kf_<name>_record_t */
-    void         *plan;                     /* what was reserved, if it varies */
+    void         *plan;                     /* of what was reserved */
 };
 
 /*
@@ -171,6 +190,31 @@ void kc_offsets_topic_gone(kc_t *kc, kc_topic_obj_t *t, int64_t end);
 void kc_groups_free(kc_t *kc);
 const char *kc_check_groups(const kc_t *kc);
 
+bool kc_txn_reserve(kc_t *kc, const kf_transaction_record_t *r, void **plan);
+kc_rc_t kc_txn_apply(kc_t *kc, const kf_transaction_record_t *r,
+    const void *plan, int64_t end);
+bool kc_txn_add_reserve(kc_t *kc, const kf_transaction_add_record_t *r,
+    void **plan);
+kc_rc_t kc_txn_add_apply(kc_t *kc, const kf_transaction_add_record_t *r,
+    const void *plan, int64_t end);
+bool kc_staged_reserve(kc_t *kc, const kf_transaction_offsets_record_t *r,
+    void **plan);
+kc_rc_t kc_staged_apply(kc_t *kc, const kf_transaction_offsets_record_t *r,
+    const void *plan, int64_t end);
+bool kc_txn_end_reserve(kc_t *kc, const kf_transaction_end_record_t *r,
+    void **plan);
+kc_rc_t kc_txn_end_apply(kc_t *kc, const kf_transaction_end_record_t *r,
+    const void *plan, int64_t end);
+kc_rc_t kc_txn_complete_apply(kc_t *kc,
+    const kf_transaction_complete_record_t *r, int64_t end);
+kc_rc_t kc_txn_delete_apply(kc_t *kc,
+    const kf_delete_transaction_record_t *r, int64_t end);
+void kc_txns_free(kc_t *kc);
+const char *kc_check_txns(const kc_t *kc);
+/* What is due of transactions at call->now; and when something will be. */
+kc_rc_t kc_txn_tick(kc_t *kc, kc_call_t *call, uint32_t budget);
+int64_t kc_txn_next_due(const kc_t *kc);
+
 
 /* --- snapshots: kc_snapshot.c ------------------------------------------- */
 
@@ -187,11 +231,13 @@ bool kc_snapshot_put(kc_writer_t *w, kf_journal_number_t type,
 /* Sends the batch built so far and begins another. */
 bool kc_snapshot_batch(kc_writer_t *w);
 bool kc_snapshot_groups(kc_writer_t *w);
+bool kc_snapshot_txns(kc_writer_t *w);
 
 void kc_mix(uint64_t *h, const void *data, size_t len);
 void kc_mix_number(uint64_t *h, int64_t n);
 void kc_mix_str(uint64_t *h, kf_str_t s);
 void kc_hash_groups(const kc_t *kc, uint64_t *h);
+void kc_hash_txns(const kc_t *kc, uint64_t *h);
 
 
 /* --- helpers ------------------------------------------------------------ */

@@ -3,6 +3,7 @@
  * the deletion of a topic takes along, and expiry.
  *
  *   none ──OffsetsRecord (kc_offset_commit)──> committed ──again──> committed
+ *   none, committed ──TransactionEndRecord (kc_staged.c)──> committed
  *   committed ──OffsetsDeleteRecord (kc_offset_delete, kc_offsets_expire),
  *               DeleteTopicRecord, DeleteGroupRecord──> none
  *
@@ -18,12 +19,6 @@
 
 #define KC_OFFSETS_ROOM      4          /* the least room of an array */
 #define KC_EXPIRE_MAX        10000      /* offsets of one record */
-
-/* What a record's replay will take, by topic. */
-typedef struct {
-    bool      topic;
-    uint32_t  room;                     /* of a new array; 0: none */
-} kc_offsets_plan_topic_t;
 
 typedef struct {
     bool                     group;
@@ -76,7 +71,7 @@ kc_offset_find(const kc_group_topic_t *t, int32_t partition)
 }
 
 
-static void
+void
 kc_note_free(kc_t *kc, kc_note_t *note)
 {
     kc_free(kc, note, note ? sizeof(kc_note_t) + note->len : 0);
@@ -87,6 +82,8 @@ void
 kc_offsets_drop(kc_t *kc, kc_group_topic_t *t)
 {
     uint32_t  i;
+
+    kc_staged_drop_topic(kc, t);
 
     for (i = 0; i < t->n; i++) {
         kc_note_free(kc, t->offsets[i].note);
@@ -108,6 +105,15 @@ kc_offsets_drop(kc_t *kc, kc_group_topic_t *t)
 
     kc_free(kc, t->offsets, t->room * sizeof(kc_offset_t));
     kc_free(kc, t, sizeof(kc_group_topic_t));
+}
+
+
+void
+kc_offsets_drop_empty(kc_t *kc, kc_group_topic_t *t)
+{
+    if (t->n == 0 && t->staged.count == 0) {
+        kc_offsets_drop(kc, t);
+    }
 }
 
 
@@ -151,6 +157,21 @@ kc_offsets_room(uint32_t n)
 
 
 bool
+kc_offsets_plan(kc_t *kc, const kc_group_topic_t *t, uint32_t added,
+    kc_offsets_plan_topic_t *plan)
+{
+    uint32_t  n = added + (t ? t->n + t->staged.count : 0);
+
+    plan->topic = t == NULL;
+    plan->room = t == NULL || n > t->room ? kc_offsets_room(n) : 0;
+
+    return (!plan->topic || kc_reserve(kc, sizeof(kc_group_topic_t)))
+           && (!plan->room
+               || kc_reserve(kc, plan->room * sizeof(kc_offset_t)));
+}
+
+
+bool
 kc_offsets_reserve(kc_t *kc, const kf_offsets_record_t *r, void **out)
 {
     int32_t                           i, j;
@@ -185,17 +206,7 @@ kc_offsets_reserve(kc_t *kc, const kf_offsets_record_t *r, void **out)
                      || kc_offset_find(t, rt->partitions[j].index) == NULL;
         }
 
-        pt->topic = t == NULL;
-        pt->room = 0;
-
-        if (t == NULL || t->n + added > t->room) {
-            pt->room = kc_offsets_room((t ? t->n : 0) + added);
-        }
-
-        if ((pt->topic && !kc_reserve(kc, sizeof(kc_group_topic_t)))
-            || (pt->room
-                && !kc_reserve(kc, pt->room * sizeof(kc_offset_t))))
-        {
+        if (!kc_offsets_plan(kc, t, added, pt)) {
             return false;
         }
 
@@ -221,8 +232,7 @@ kc_offsets_bad(kc_t *kc, kf_str_t group_id)
 }
 
 
-/* The group's entry for a topic, with room for what the record adds. */
-static kc_group_topic_t *
+kc_group_topic_t *
 kc_offsets_entry(kc_t *kc, kc_group_t *g, kc_topic_obj_t *topic,
     const kc_offsets_plan_topic_t *plan)
 {
@@ -272,15 +282,40 @@ kc_offsets_entry(kc_t *kc, kc_group_t *g, kc_topic_obj_t *topic,
 }
 
 
+bool
+kc_offset_put(kc_t *kc, kc_group_topic_t *t, const kc_offset_t *new)
+{
+    uint32_t      i = kc_offset_place(t, new->partition);
+    kc_offset_t  *o = &t->offsets[i];
+
+    if (i < t->n && o->partition == new->partition) {
+        kc_note_free(kc, o->note);
+
+    } else {
+        if (t->n == t->room) {
+            kc_note_free(kc, new->note);
+            return false;
+        }
+
+        memmove(o + 1, o, (t->n - i) * sizeof(kc_offset_t));
+        t->n++;
+        t->group->offsets_n++;
+    }
+
+    *o = *new;
+
+    return true;
+}
+
+
 /* false: there is no room. */
 static bool
 kc_offset_set(kc_t *kc, kc_group_topic_t *t,
-    const kf_offsets_record_partitions_t *p)
+    const kf_offsets_record_partitions_t *p, int64_t end)
 {
     size_t        size = kc_note_size(p);
-    uint32_t      i;
     kc_note_t    *note = NULL;
-    kc_offset_t  *o;
+    kc_offset_t   new;
 
     if (size) {
         note = kc_take(kc, size);
@@ -292,30 +327,15 @@ kc_offset_set(kc_t *kc, kc_group_topic_t *t,
         }
     }
 
-    i = kc_offset_place(t, p->index);
-    o = &t->offsets[i];
+    new = (kc_offset_t) { .offset = p->offset,
+                          .commit_ms = p->commit_timestamp,
+                          .partition = p->index,
+                          .leader_epoch = p->leader_epoch,
+                          .note = note };
 
-    if (i < t->n && o->partition == p->index) {
-        kc_note_free(kc, o->note);
+    kc_staged_supersede(t, p->index, end);
 
-    } else {
-        if (t->n == t->room) {
-            kc_note_free(kc, note);
-            return false;
-        }
-
-        memmove(o + 1, o, (t->n - i) * sizeof(kc_offset_t));
-        t->n++;
-        t->group->offsets_n++;
-    }
-
-    o->offset = p->offset;
-    o->commit_ms = p->commit_timestamp;
-    o->partition = p->index;
-    o->leader_epoch = p->leader_epoch;
-    o->note = note;
-
-    return true;
+    return kc_offset_put(kc, t, &new);
 }
 
 
@@ -364,7 +384,7 @@ kc_offsets_apply(kc_t *kc, const kf_offsets_record_t *r, const void *planned,
                 || rt->partitions[j].index >= topic->pub.partition_count
                 || (j && rt->partitions[j].index
                          <= rt->partitions[j - 1].index)
-                || !kc_offset_set(kc, t, &rt->partitions[j]))
+                || !kc_offset_set(kc, t, &rt->partitions[j], end))
             {
                 return kc_offsets_bad(kc, r->group_id);
             }
@@ -394,6 +414,7 @@ kc_offsets_delete_apply(kc_t *kc, const kf_offsets_delete_record_t *r,
         t = kc_offsets_of(g, r->topics[i].topic_id);
 
         for (j = 0; t && j < r->topics[i].partitions_n; j++) {
+            kc_staged_drop_partition(kc, t, r->topics[i].partitions[j]);
             o = kc_offset_find(t, r->topics[i].partitions[j]);
 
             if (o) {
@@ -405,8 +426,8 @@ kc_offsets_delete_apply(kc_t *kc, const kf_offsets_delete_record_t *r,
             }
         }
 
-        if (t && t->n == 0) {
-            kc_offsets_drop(kc, t);
+        if (t) {
+            kc_offsets_drop_empty(kc, t);
         }
     }
 
@@ -499,7 +520,8 @@ kc_offsets_expire_record(kc_t *kc, kc_call_t *call, kc_group_t *g,
         for (i = 0; i < t->n; i++) {
 
             if (!kc_offset_expired(g, &t->offsets[i], call->now.wall_ms,
-                                   retention))
+                                   retention)
+                || kc_staged_any(t, t->offsets[i].partition))
             {
                 continue;
             }

@@ -9,14 +9,6 @@
 #include "kc_config_def.h"
 
 
-/* A partition that will be committed, on its way into the record. */
-typedef struct {
-    kf_uuid_t                                     topic_id;
-    int32_t                                       order;    /* in the request */
-    const kf_offset_commit_request_partitions_t  *p;
-} kc_commit_entry_t;
-
-
 int16_t
 kc_group_check_commit(kc_t *kc, kf_str_t group_id, int32_t generation,
     kf_str_t member_id, kf_str_t instance_id, int16_t version,
@@ -76,7 +68,29 @@ kc_commit_order(const void *one, const void *two)
 }
 
 
-/* Fills the record from entries in order; of one partition the last counts. */
+int32_t
+kc_commit_sort(kc_commit_entry_t *e, int32_t n)
+{
+    int32_t  i, kept = 0;
+
+    qsort(e, (size_t) n, sizeof(kc_commit_entry_t), kc_commit_order);
+
+    for (i = 0; i < n; i++) {
+
+        if (i + 1 < n && kf_uuid_eq(e[i].topic_id, e[i + 1].topic_id)
+            && e[i].p->partition_index == e[i + 1].p->partition_index)
+        {
+            continue;
+        }
+
+        e[kept++] = e[i];
+    }
+
+    return kept;
+}
+
+
+/* Fills the record from entries, sorted. */
 static bool
 kc_commit_record(kc_call_t *call, const kc_commit_entry_t *e, int32_t n,
     int64_t expire, kf_offsets_record_t *r)
@@ -93,12 +107,6 @@ kc_commit_record(kc_call_t *call, const kc_commit_entry_t *e, int32_t n,
     }
 
     for (i = 0; i < n; i++) {
-
-        if (i + 1 < n && kf_uuid_eq(e[i].topic_id, e[i + 1].topic_id)
-            && e[i].p->partition_index == e[i + 1].p->partition_index)
-        {
-            continue;
-        }
 
         if (rt == NULL || !kf_uuid_eq(rt->topic_id, e[i].topic_id)) {
             rt = &r->topics[r->topics_n++];
@@ -139,9 +147,8 @@ kc_commit_alive(kc_t *kc, kc_call_t *call,
 }
 
 
-/* Answers each partition, and collects those that are good. */
-static bool
-kc_commit_check(kc_t *kc, kc_call_t *call, int16_t version, int16_t error,
+bool
+kc_commit_check(kc_t *kc, kc_call_t *call, bool by_id, int16_t error,
     const kf_offset_commit_request_t *req, kf_offset_commit_response_t *rsp,
     kc_commit_entry_t *entries, int32_t *n)
 {
@@ -172,8 +179,8 @@ kc_commit_check(kc_t *kc, kc_call_t *call, int16_t version, int16_t error,
             return false;
         }
 
-        topic = version >= 10 ? kc_topic_by_id(kc, rt->topic_id)
-                              : kc_topic_by_name(kc, rt->name);
+        topic = by_id ? kc_topic_by_id(kc, rt->topic_id)
+                      : kc_topic_by_name(kc, rt->name);
 
         for (j = 0; j < rt->partitions_n; j++) {
             rp = &rt->partitions[j];
@@ -181,9 +188,8 @@ kc_commit_check(kc_t *kc, kc_call_t *call, int16_t version, int16_t error,
             op->partition_index = rp->partition_index;
 
             if (topic == NULL) {
-                op->error_code = version >= 10
-                                 ? KF_ERR_UNKNOWN_TOPIC_ID
-                                 : KF_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+                op->error_code = by_id ? KF_ERR_UNKNOWN_TOPIC_ID
+                                       : KF_ERR_UNKNOWN_TOPIC_OR_PARTITION;
 
             } else if (rp->partition_index < 0
                        || rp->partition_index >= topic->partition_count)
@@ -209,8 +215,7 @@ kc_commit_check(kc_t *kc, kc_call_t *call, int16_t version, int16_t error,
 }
 
 
-/* It cannot be stored in one record: each that would have been. */
-static void
+void
 kc_commit_too_large(kf_offset_commit_response_t *rsp)
 {
     int32_t  i, j;
@@ -272,7 +277,9 @@ kc_offset_commit(kc_t *kc, kc_call_t *call, int16_t version,
                                     req->member_id, req->group_instance_id,
                                     version, false);
 
-    if (!kc_commit_check(kc, call, version, error, req, rsp, entries, &n)) {
+    if (!kc_commit_check(kc, call, version >= 10, error, req, rsp, entries,
+                         &n))
+    {
         return kc_fail(kc, KC_NO_MEMORY, "no memory for the answer");
     }
 
@@ -289,7 +296,7 @@ kc_offset_commit(kc_t *kc, kc_call_t *call, int16_t version,
                  ? INT64_MAX : call->now.wall_ms + req->retention_time_ms;
     }
 
-    qsort(entries, (size_t) n, sizeof(kc_commit_entry_t), kc_commit_order);
+    n = kc_commit_sort(entries, n);
 
     memset(&r, 0, sizeof(r));
     r.group_id = req->group_id;

@@ -62,7 +62,9 @@ kc_delete_offsets(kc_t *kc, kc_call_t *call, const kc_group_t *g,
             out->partitions[i].error_code = KF_ERR_UNKNOWN_TOPIC_OR_PARTITION;
         }
 
-        if (t && kc_offset_find(t, in->partitions[i].partition_index)) {
+        if (t && (kc_offset_find(t, in->partitions[i].partition_index)
+                  || kc_staged_any(t, in->partitions[i].partition_index)))
+        {
             rt->partitions[rt->partitions_n++] =
                                              in->partitions[i].partition_index;
         }

@@ -4,7 +4,8 @@
  *
  * The two forms have arrays of different types but of one shape; the work is
  * done on kc_fetched_*_t, and the form decides where they go.  Nothing
- * committed is no error: -1.
+ * committed is no error: -1.  Offsets that are staged in a transaction are not
+ * shown; who asks for stable ones is told of them (KIP-447).
  */
 
 #include "kc_group_int.h"
@@ -23,12 +24,13 @@ typedef struct {
     kf_uuid_t       topic_id;
     const int32_t  *partitions;
     int32_t         n;
+    bool            stable;             /* none that a transaction may change */
 } kc_wanted_t;
 
 
 static bool
 kc_fetch_one(kc_call_t *call, const kc_group_topic_t *t, int32_t partition,
-    int16_t error, kc_fetched_part_t *out)
+    bool stable, int16_t error, kc_fetched_part_t *out)
 {
     bool                ok = true;
     const kc_offset_t  *o = t ? kc_offset_find(t, partition) : NULL;
@@ -38,6 +40,11 @@ kc_fetch_one(kc_call_t *call, const kc_group_topic_t *t, int32_t partition,
     out->committed_leader_epoch = -1;
     out->metadata = kf_str("");
     out->error_code = error;
+
+    if (stable && t && kc_staged_any(t, partition)) {
+        out->error_code = KF_ERR_UNSTABLE_OFFSET_COMMIT;
+        return true;
+    }
 
     if (o) {
         out->committed_offset = o->offset;
@@ -89,7 +96,7 @@ kc_fetch_topic(kc_t *kc, kc_call_t *call, const kc_group_t *g, bool by_id,
     out->partitions_n = want->n;
 
     for (i = 0; i < want->n; i++) {
-        if (!kc_fetch_one(call, t, want->partitions[i], error,
+        if (!kc_fetch_one(call, t, want->partitions[i], want->stable, error,
                           &out->partitions[i]))
         {
             return false;
@@ -102,8 +109,8 @@ kc_fetch_topic(kc_t *kc, kc_call_t *call, const kc_group_t *g, bool by_id,
 
 /* All offsets that the group has. */
 static bool
-kc_fetch_all(kc_call_t *call, const kc_group_t *g, kc_fetched_t **topics,
-    int32_t *n)
+kc_fetch_all(kc_call_t *call, const kc_group_t *g, bool stable,
+    kc_fetched_t **topics, int32_t *n)
 {
     bool                     ok = true;
     uint32_t                 i;
@@ -123,6 +130,11 @@ kc_fetch_all(kc_call_t *call, const kc_group_t *g, kc_fetched_t **topics,
     }
 
     for (t = kc_offsets_next(g, NULL); t; t = kc_offsets_next(g, t)) {
+
+        if (t->n == 0) {
+            continue;                   /* staged ones only */
+        }
+
         out = &(*topics)[(*n)++];
         out->name = kf_arena_str(call->arena, t->topic->pub.name, &ok);
         out->topic_id = t->topic->pub.id;
@@ -135,8 +147,8 @@ kc_fetch_all(kc_call_t *call, const kc_group_t *g, kc_fetched_t **topics,
         out->partitions_n = (int32_t) t->n;
 
         for (i = 0; i < t->n; i++) {
-            if (!kc_fetch_one(call, t, t->offsets[i].partition, KF_ERR_NONE,
-                              &out->partitions[i]))
+            if (!kc_fetch_one(call, t, t->offsets[i].partition, stable,
+                              KF_ERR_NONE, &out->partitions[i]))
             {
                 return false;
             }
@@ -162,7 +174,7 @@ kc_fetch_group(kc_t *kc, kc_call_t *call, kf_str_t id)
 
 
 static bool
-kc_fetch_several(kc_t *kc, kc_call_t *call, int16_t version,
+kc_fetch_several(kc_t *kc, kc_call_t *call, int16_t version, bool stable,
     const kf_offset_fetch_request_groups_t *in,
     kf_offset_fetch_response_groups_t *out)
 {
@@ -175,7 +187,7 @@ kc_fetch_several(kc_t *kc, kc_call_t *call, int16_t version,
     g = kc_fetch_group(kc, call, in->group_id);
 
     if (in->topics == NULL) {
-        return kc_fetch_all(call, g, &out->topics, &out->topics_n);
+        return kc_fetch_all(call, g, stable, &out->topics, &out->topics_n);
     }
 
     if (in->topics_n == 0) {
@@ -193,7 +205,7 @@ kc_fetch_several(kc_t *kc, kc_call_t *call, int16_t version,
     for (i = 0; i < in->topics_n; i++) {
         rt = &in->topics[i];
         want = (kc_wanted_t) { rt->name, rt->topic_id, rt->partition_indexes,
-                               rt->partition_indexes_n };
+                               rt->partition_indexes_n, stable };
 
         if (!kc_fetch_topic(kc, call, g, version >= 10, &want,
                             &out->topics[i]))
@@ -220,7 +232,7 @@ kc_fetch_single(kc_t *kc, kc_call_t *call,
     n = req->topics_n;
 
     if (req->topics == NULL) {
-        if (!kc_fetch_all(call, g, &topics, &n)) {
+        if (!kc_fetch_all(call, g, req->require_stable, &topics, &n)) {
             return false;
         }
 
@@ -234,7 +246,8 @@ kc_fetch_single(kc_t *kc, kc_call_t *call,
             rt = &req->topics[i];
             want = (kc_wanted_t) { .name = rt->name,
                                    .partitions = rt->partition_indexes,
-                                   .n = rt->partition_indexes_n };
+                                   .n = rt->partition_indexes_n,
+                                   .stable = req->require_stable };
 
             if (!kc_fetch_topic(kc, call, g, false, &want, &topics[i])) {
                 return false;
@@ -285,8 +298,8 @@ kc_offset_fetch(kc_t *kc, kc_call_t *call, int16_t version,
         ok = rsp->groups != NULL;
 
         for (i = 0; ok && i < req->groups_n; i++) {
-            ok = kc_fetch_several(kc, call, version, &req->groups[i],
-                                  &rsp->groups[i]);
+            ok = kc_fetch_several(kc, call, version, req->require_stable,
+                                  &req->groups[i], &rsp->groups[i]);
             rsp->groups_n++;
         }
     }

@@ -7,8 +7,7 @@
  * no id is ever given twice.  An answer waits for the record of the id's block.
  */
 
-#include "kc_int.h"
-#include "kc_request.h"
+#include "kc_txn_int.h"
 
 
 kc_rc_t
@@ -69,6 +68,25 @@ kc_producer_block(kc_t *kc, kc_time_t now)
 
 
 kc_rc_t
+kc_producer_id_new(kc_t *kc, kc_time_t now, int64_t *id)
+{
+    kc_rc_t      rc;
+    kc_state_t  *st = kc->state;
+
+    if (st->block_next >= st->block_end) {
+        rc = kc_producer_block(kc, now);
+        if (rc != KC_OK) {
+            return rc;
+        }
+    }
+
+    *id = st->block_next++;
+
+    return KC_OK;
+}
+
+
+kc_rc_t
 kc_init_producer_id(kc_t *kc, kc_call_t *call,
     const kf_init_producer_id_request_t *req,
     kf_init_producer_id_response_t *rsp)
@@ -87,17 +105,13 @@ kc_init_producer_id(kc_t *kc, kc_call_t *call,
         return KC_OK;
     }
 
-    if (st->block_next >= st->block_end) {
-        rc = kc_producer_block(kc, call->now);
-        if (rc != KC_OK) {
-            return rc;
-        }
+    /* An id and epoch in the request are those of a transactional producer. */
+    rc = kc_producer_id_new(kc, call->now, &rsp->producer_id);
+
+    if (rc == KC_OK) {
+        rsp->producer_epoch = 0;
+        call->wait = st->producer_ids_changed;
     }
 
-    /* An id and epoch in the request are those of a transactional producer. */
-    rsp->producer_id = st->block_next++;
-    rsp->producer_epoch = 0;
-    call->wait = st->producer_ids_changed;
-
-    return KC_OK;
+    return rc;
 }

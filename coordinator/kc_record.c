@@ -44,6 +44,12 @@ KC_CODEC(group_member)
 KC_CODEC(delete_group)
 KC_CODEC(offsets)
 KC_CODEC(offsets_delete)
+KC_CODEC(transaction)
+KC_CODEC(transaction_add)
+KC_CODEC(transaction_offsets)
+KC_CODEC(transaction_end)
+KC_CODEC(transaction_complete)
+KC_CODEC(delete_transaction)
 
 
 typedef struct {
@@ -72,7 +78,13 @@ static const kc_codec_t  kc_codecs[] = {
     KC_ENTRY(KF_GROUP_MEMBER_RECORD, group_member, 0),
     KC_ENTRY(KF_DELETE_GROUP_RECORD, delete_group, 0),
     KC_ENTRY(KF_OFFSETS_RECORD, offsets, 0),
-    KC_ENTRY(KF_OFFSETS_DELETE_RECORD, offsets_delete, 0)
+    KC_ENTRY(KF_OFFSETS_DELETE_RECORD, offsets_delete, 0),
+    KC_ENTRY(KF_TRANSACTION_RECORD, transaction, 0),
+    KC_ENTRY(KF_TRANSACTION_ADD_RECORD, transaction_add, 0),
+    KC_ENTRY(KF_TRANSACTION_OFFSETS_RECORD, transaction_offsets, 0),
+    KC_ENTRY(KF_TRANSACTION_END_RECORD, transaction_end, 0),
+    KC_ENTRY(KF_TRANSACTION_COMPLETE_RECORD, transaction_complete, 0),
+    KC_ENTRY(KF_DELETE_TRANSACTION_RECORD, delete_transaction, 0)
 };
 
 #define KC_CODECS  ((int16_t) (sizeof(kc_codecs) / sizeof(kc_codecs[0])))
@@ -169,6 +181,18 @@ kc_record_reserve(kc_t *kc, kc_record_t *rec)
 
     case KF_OFFSETS_RECORD:
         return kc_offsets_reserve(kc, rec->body, &rec->plan);
+
+    case KF_TRANSACTION_RECORD:
+        return kc_txn_reserve(kc, rec->body, &rec->plan);
+
+    case KF_TRANSACTION_ADD_RECORD:
+        return kc_txn_add_reserve(kc, rec->body, &rec->plan);
+
+    case KF_TRANSACTION_OFFSETS_RECORD:
+        return kc_staged_reserve(kc, rec->body, &rec->plan);
+
+    case KF_TRANSACTION_END_RECORD:
+        return kc_txn_end_reserve(kc, rec->body, &rec->plan);
 
     default:
         return true;

@@ -103,6 +103,24 @@ kc_record_apply(kc_t *kc, const kc_record_t *rec, int64_t end)
     case KF_OFFSETS_DELETE_RECORD:
         return kc_offsets_delete_apply(kc, rec->body, end);
 
+    case KF_TRANSACTION_RECORD:
+        return kc_txn_apply(kc, rec->body, rec->plan, end);
+
+    case KF_TRANSACTION_ADD_RECORD:
+        return kc_txn_add_apply(kc, rec->body, rec->plan, end);
+
+    case KF_TRANSACTION_OFFSETS_RECORD:
+        return kc_staged_apply(kc, rec->body, rec->plan, end);
+
+    case KF_TRANSACTION_END_RECORD:
+        return kc_txn_end_apply(kc, rec->body, rec->plan, end);
+
+    case KF_TRANSACTION_COMPLETE_RECORD:
+        return kc_txn_complete_apply(kc, rec->body, end);
+
+    case KF_DELETE_TRANSACTION_RECORD:
+        return kc_txn_delete_apply(kc, rec->body, end);
+
     default:
         return kc_fail(kc, KC_CORRUPT, "record type %d", rec->type);
     }

@@ -4,8 +4,8 @@
  * in private memory.
  *
  *   SnapshotStart(offset), Broker, LeaderEpoch, ProducerIds, Config of the
- *   broker, Topic … by name, Group and Offsets … by id, SnapshotEnd(records
- *   between, hash)
+ *   broker, Topic … by name, Group and Offsets … by id, Transaction with its
+ *   participants and staged offsets … by id, SnapshotEnd(records between, hash)
  *
  * The hash at the end is that of the state: a snapshot that rebuilds anything
  * else is refused.
@@ -155,7 +155,8 @@ kc_snapshot(kc_t *kc, kc_time_t now, kc_sink_pt sink, void *ctx)
     if (!kc_snapshot_put(&w, KF_SNAPSHOT_START_RECORD, &first)
         || !kc_snapshot_broker(&w)
         || !kc_snapshot_topics(&w)
-        || !kc_snapshot_groups(&w))
+        || !kc_snapshot_groups(&w)
+        || !kc_snapshot_txns(&w))
     {
         return kc_fail(kc, KC_JOURNAL_FAILED, "a snapshot cannot be written");
     }
@@ -185,7 +186,7 @@ kc_snapshot_start_apply(kc_t *kc, const kf_snapshot_start_record_t *r)
     }
 
     if (st->applied || st->loading || st->cluster_id_len || st->topics.count
-        || st->groups.by_id.count || r->offset < 0)
+        || st->groups.by_id.count || st->txns.by_id.count || r->offset < 0)
     {
         return kc_fail(kc, KC_CORRUPT, "a snapshot begins where none can");
     }
@@ -297,6 +298,7 @@ kc_hash(const kc_t *kc)
     }
 
     kc_hash_groups(kc, &h);
+    kc_hash_txns(kc, &h);
 
     return h;
 }

@@ -102,6 +102,7 @@ kc_state_free(kc_t *kc)
     kc_state_t  *st = kc->state;
 
     if (st) {
+        kc_txns_free(kc);
         kc_groups_free(kc);
         kc_topics_free(kc);
         kc_free(kc, st, sizeof(kc_state_t));

@@ -226,7 +226,7 @@ kc_group_check(kc_t *kc, kc_call_t *call, kc_group_t *g, bool *deleted)
     rc = kc_offsets_expire(kc, call, g);
 
     if (rc != KC_OK || g->state != KC_GROUP_EMPTY || !g->recorded
-        || g->offsets_n || g->pending.count)
+        || g->offsets_n || g->staged_n || g->pending.count)
     {
         return rc;
     }
@@ -301,6 +301,7 @@ kc_rc_t
 kc_tick(kc_t *kc, kc_call_t *call, uint32_t budget)
 {
     kc_rc_t      rc = KC_OK;
+    uint32_t     budget_all = budget;
     kc_group_t  *g;
 
     call->wait = 0;
@@ -319,14 +320,15 @@ kc_tick(kc_t *kc, kc_call_t *call, uint32_t budget)
         rc = kc_group_tick(kc, call, g);
     }
 
-    return rc;
+    return rc == KC_OK ? kc_txn_tick(kc, call, budget_all) : rc;
 }
 
 
 int64_t
 kc_next_deadline(const kc_t *kc)
 {
+    int64_t            txns = kc_txn_next_due(kc);
     const kc_group_t  *g = kc_map_next(&kc->state->groups.by_due, kf_null_str);
 
-    return g ? g->due : KC_NEVER;
+    return g && g->due < txns ? g->due : txns;
 }

@@ -111,10 +111,10 @@ main(void)
     refuses("socket.send.buffer.bytes", "1", "sndbuf");
     refuses("ssl.keystore.location", "x", "ssl_certificate");
     refuses("sasl.enabled.mechanisms", "PLAIN", "not supported");
-    refuses("transaction.state.log.replication.factor", "1", "not supported");
-    refuses("transactional.id.expiration.ms", "1", "not supported");
-    refuses("offsets.topic.replication.factor", "1", "not supported");
-    refuses("group.initial.rebalance.delay.ms", "0", "not supported");
+    refuses("transaction.state.log.replication.factor", "1", "journal");
+    refuses("transaction.two.phase.commit.enable", "true", "journal");
+    refuses("offsets.topic.replication.factor", "1", "journal");
+    refuses("group.share.enable", "true", "nothing that it would tune");
     refuses("metric.reporters", "x", "error log");
     refuses("metrics.num.samples", "2", "error log");
 
