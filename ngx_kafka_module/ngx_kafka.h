@@ -479,6 +479,8 @@ void ngx_kafka_conn_handler(ngx_stream_session_t *s);
 /* An answer became ready: write whatever is ready in order. */
 void ngx_kafka_conn_write(ngx_kafka_conn_t *kc);
 void ngx_kafka_conn_close(ngx_kafka_conn_t *kc, const char *why);
+/* At once, with all that is pending. */
+void ngx_kafka_conn_free(ngx_kafka_conn_t *kc);
 /* The worker is exiting: answer parked requests early, then drain and close. */
 void ngx_kafka_conns_drain(ngx_kafka_broker_t *b);
 

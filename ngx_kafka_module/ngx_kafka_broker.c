@@ -476,6 +476,13 @@ ngx_kafka_broker_exit_process(ngx_kafka_broker_t *b)
     b->exiting = 1;
     b->finished = 1;
 
+    /* a graceful exit cut short: nginx would report these sockets as lost */
+
+    while (ngx_exiting && !ngx_queue_empty(&b->conns)) {
+        ngx_kafka_conn_free(ngx_queue_data(ngx_queue_head(&b->conns),
+                                           ngx_kafka_conn_t, queue));
+    }
+
     if (b->state != NGX_KAFKA_CLOSED && ngx_kafka_owner_alone(b) == NGX_OK) {
         ngx_kafka_jobs_finish(b, ngx_kafka_mono_ms() + NGX_KAFKA_EXIT_MAX);
     }

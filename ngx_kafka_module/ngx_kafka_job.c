@@ -87,6 +87,7 @@ ngx_kafka_jobs_start(ngx_kafka_broker_t *b)
 
     if (ngx_kafka_wake_bury(b)) {
         atomic_store(&b->zone->jobs[NGX_KAFKA_JOB_SWEEP].due_ms, 0);
+        ngx_kafka_wake_all(b, NGX_KAFKA_WAKE_DEATH);
     }
 
     ngx_kafka_jobs_arm(b);

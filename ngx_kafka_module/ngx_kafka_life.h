@@ -66,6 +66,7 @@ char *ngx_kafka_conf_broker(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 #define NGX_KAFKA_WAKE_PARTS       1            /* its bitmap says which */
 #define NGX_KAFKA_WAKE_TOPICS      2
 #define NGX_KAFKA_WAKE_STATE       4            /* look at the state word */
+#define NGX_KAFKA_WAKE_DEATH       8            /* look at everything */
 
 /* A worker's place in the zone.  alive is held as long as the process lives. */
 typedef struct {

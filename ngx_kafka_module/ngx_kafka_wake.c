@@ -314,6 +314,14 @@ ngx_kafka_wake_take(ngx_kafka_broker_t *b)
         return;
     }
 
+    /* a worker that died may have owed any of these wake-ups */
+
+    if (why & NGX_KAFKA_WAKE_DEATH) {
+        for (w = 0; w < zone->parts_n + NGX_KAFKA_POINTS; w++) {
+            ngx_kafka_wake_local(b, (int32_t) w);
+        }
+    }
+
     if (why & NGX_KAFKA_WAKE_PARTS) {
         map = zone->pending + (size_t) b->worker_slot * zone->words_n;
 
