@@ -22,6 +22,7 @@
  *   ngx_kafka_job.c             background jobs: retention, checkpoints, …
  *   ngx_kafka_topics.c          the worker's own table of topics
  *   ngx_kafka_conn.c            connections: frames in, answers out, in order
+ *   ngx_kafka_read.c            input: bytes to frames, the memory budget
  *   ngx_kafka_request.c         a request: decode, dispatch, park, answer
  *   ngx_kafka_write.c           output: sendmsg, sendfile, cold files, TLS
  *   ngx_kafka_mem.c             memory of frames, kept for reuse

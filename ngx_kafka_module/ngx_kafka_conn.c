@@ -1,8 +1,8 @@
 /*
  * Connections: frames in, answers out, in order.
  *
- *   WAIT ──the broker is open──> OPEN ──end of input──> DRAIN ──> LINGER ──> gone
- *     └───────────────────────────┴────── error, reset ────────────────────> gone
+ *   WAIT ──broker is open──> OPEN ──end of input──> DRAIN ──> LINGER ──> gone
+ *     └───────────────────────┴────── error, reset ────────────────────> gone
  *
  *   WAIT    the broker is not open: nothing is read             conn_handler()
  *   OPEN    frames are read, requests dispatched, answers sent   conn_opened()
@@ -42,7 +42,7 @@ void
 ngx_kafka_conn_handler(ngx_stream_session_t *s)
 {
     ngx_buf_t                    *buf;
-    ngx_kafka_link_t               *io;
+    ngx_kafka_link_t             *io;
     ngx_connection_t             *c;
     ngx_kafka_conn_t             *kc;
     ngx_kafka_broker_t           *b;

@@ -136,9 +136,24 @@ u_char *ngx_kafka_mem_get(size_t want, size_t *size);
 u_char *ngx_kafka_mem_grow(u_char *p, size_t used, size_t want, size_t *size);
 void ngx_kafka_mem_put(u_char *p, size_t size);
 
-/* ngx_kafka_conn.c */
+/* ngx_kafka_read.c */
+extern u_char  *ngx_kafka_read_buffer;  /* of the worker, READ_SIZE bytes */
+ngx_int_t ngx_kafka_net_init(ngx_kafka_broker_t *b);
+/* Bytes that are held, against the broker's budget. */
 void ngx_kafka_charge(ngx_kafka_broker_t *b, size_t n);
 void ngx_kafka_uncharge(ngx_kafka_broker_t *b, size_t n);
+/* Reads until there is no more, the turn is over or something is full.  Not
+ * NGX_OK: the connection is to be freed. */
+ngx_int_t ngx_kafka_conn_read(ngx_kafka_conn_t *kc);
+/* NGX_OK: room for another request of this connection. */
+ngx_int_t ngx_kafka_conn_room(ngx_kafka_conn_t *kc);
+/* Bytes that cannot be taken now are kept; take_rest() tries again. */
+ngx_int_t ngx_kafka_conn_keep(ngx_kafka_conn_t *kc, u_char *p, size_t len);
+ngx_int_t ngx_kafka_conn_take_rest(ngx_kafka_conn_t *kc);
+void ngx_kafka_conn_drop_rest(ngx_kafka_conn_t *kc);
+void ngx_kafka_conn_drop_frame(ngx_kafka_conn_t *kc);
+
+/* ngx_kafka_conn.c */
 /* Reads no more; closes when what was read is answered. */
 void ngx_kafka_conn_end(ngx_kafka_conn_t *kc, const char *why,
     ngx_uint_t status);
