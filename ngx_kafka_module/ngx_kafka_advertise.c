@@ -193,7 +193,7 @@ static ngx_int_t
 ngx_kafka_advertise_set(ngx_kafka_conn_t *kc, u_char *host, size_t len,
     ngx_int_t port)
 {
-    u_char          *p;
+    u_char            *p;
     ngx_kafka_link_t  *io = ngx_kafka_link(kc);
 
     p = ngx_pnalloc(kc->connection->pool, len);

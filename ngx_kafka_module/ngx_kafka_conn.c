@@ -128,7 +128,7 @@ static void
 ngx_kafka_conn_opened(ngx_kafka_watch_t *w)
 {
     ngx_kafka_conn_t  *kc = w->data;
-    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
 
     if (io->state != NGX_KAFKA_CONN_WAIT) {
         return;
@@ -152,7 +152,7 @@ ngx_kafka_conn_read_handler(ngx_event_t *rev)
     ngx_connection_t      *c = rev->data;
     ngx_stream_session_t  *s = c->data;
     ngx_kafka_conn_t      *kc;
-    ngx_kafka_link_t        *io;
+    ngx_kafka_link_t      *io;
 
     kc = ngx_stream_get_module_ctx(s, ngx_stream_kafka_module);
     io = ngx_kafka_link(kc);
@@ -228,7 +228,7 @@ static void
 ngx_kafka_conn_work(ngx_event_t *ev)
 {
     ngx_kafka_conn_t  *kc = ev->data;
-    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
 
     if (io->closing) {
         ngx_log_error(NGX_LOG_INFO, kc->connection->log, 0,
@@ -282,7 +282,7 @@ ngx_kafka_conn_run(ngx_kafka_conn_t *kc)
 static void
 ngx_kafka_conn_settle(ngx_kafka_conn_t *kc)
 {
-    ngx_event_t     *rev = kc->connection->read;
+    ngx_event_t       *rev = kc->connection->read;
     ngx_kafka_link_t  *io = ngx_kafka_link(kc);
 
     if (io->closing || io->state == NGX_KAFKA_CONN_LINGER) {
@@ -321,7 +321,7 @@ static void
 ngx_kafka_conn_timer(ngx_kafka_conn_t *kc)
 {
     ngx_msec_t         idle, passed, left;
-    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
     ngx_connection_t  *c = kc->connection;
 
     if (io->state == NGX_KAFKA_CONN_LINGER) {
@@ -405,7 +405,7 @@ ngx_kafka_conn_close(ngx_kafka_conn_t *kc, const char *why)
 void
 ngx_kafka_conn_end(ngx_kafka_conn_t *kc, const char *why, ngx_uint_t status)
 {
-    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
     ngx_connection_t  *c = kc->connection;
 
     if (io->state >= NGX_KAFKA_CONN_DRAIN) {
@@ -468,7 +468,7 @@ ngx_kafka_conns_drain(ngx_kafka_broker_t *b)
 static void
 ngx_kafka_conn_linger(ngx_kafka_conn_t *kc)
 {
-    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
     ngx_connection_t  *c = kc->connection;
 
     if (io->eof) {
@@ -568,7 +568,7 @@ void
 ngx_kafka_conn_free(ngx_kafka_conn_t *kc)
 {
     ngx_queue_t          *q;
-    ngx_kafka_link_t       *io = ngx_kafka_link(kc);
+    ngx_kafka_link_t     *io = ngx_kafka_link(kc);
     ngx_connection_t     *c = kc->connection;
     ngx_kafka_broker_t   *b = kc->broker;
     ngx_kafka_request_t  *r;

@@ -96,10 +96,10 @@ ngx_kafka_uncharge(ngx_kafka_broker_t *b, size_t n)
 static void
 ngx_kafka_net_resume(ngx_event_t *ev)
 {
-    ngx_queue_t      *q;
-    ngx_queue_t       blocked;
-    ngx_kafka_link_t   *io;
-    ngx_kafka_net_t  *net = ev->data;
+    ngx_queue_t       *q;
+    ngx_queue_t        blocked;
+    ngx_kafka_link_t  *io;
+    ngx_kafka_net_t   *net = ev->data;
 
     if (ngx_queue_empty(&net->blocked)) {
         return;
@@ -156,7 +156,7 @@ ngx_kafka_conn_room(ngx_kafka_conn_t *kc)
 static ngx_int_t
 ngx_kafka_conn_may_read(ngx_kafka_conn_t *kc)
 {
-    ngx_kafka_link_t      *io = ngx_kafka_link(kc);
+    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
     ngx_kafka_net_t     *net;
     ngx_kafka_broker_t  *b = kc->broker;
 
@@ -198,7 +198,7 @@ ngx_kafka_conn_read(ngx_kafka_conn_t *kc)
     u_char            *p;
     ssize_t            n;
     ngx_event_t       *rev;
-    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
     ngx_connection_t  *c = kc->connection;
 
     if (io->state != NGX_KAFKA_CONN_OPEN) {
@@ -285,7 +285,7 @@ ngx_kafka_conn_recv(ngx_kafka_conn_t *kc, size_t *direct)
     ssize_t            n;
     ngx_buf_t          bufs[2];
     ngx_chain_t        chain[2];
-    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
     ngx_connection_t  *c = kc->connection;
 
     *direct = 0;
@@ -356,8 +356,8 @@ ngx_kafka_conn_recv(ngx_kafka_conn_t *kc, size_t *direct)
 static ngx_int_t
 ngx_kafka_conn_feed(ngx_kafka_conn_t *kc, u_char *p, size_t len, size_t *taken)
 {
-    u_char          *start, *last;
-    ngx_int_t        rc;
+    u_char            *start, *last;
+    ngx_int_t          rc;
     ngx_kafka_link_t  *io = ngx_kafka_link(kc);
 
     start = p;
@@ -394,7 +394,7 @@ ngx_kafka_conn_feed(ngx_kafka_conn_t *kc, u_char *p, size_t len, size_t *taken)
 static ngx_int_t
 ngx_kafka_conn_begin(ngx_kafka_conn_t *kc, u_char **p, u_char *last)
 {
-    int32_t          size;
+    int32_t            size;
     ngx_kafka_link_t  *io = ngx_kafka_link(kc);
 
     if (io->head_n == 0) {
@@ -456,8 +456,8 @@ ngx_kafka_conn_begin(ngx_kafka_conn_t *kc, u_char **p, u_char *last)
 static ngx_int_t
 ngx_kafka_conn_fill(ngx_kafka_conn_t *kc, u_char **p, u_char *last)
 {
-    size_t           n, size;
-    u_char          *q;
+    size_t             n, size;
+    u_char            *q;
     ngx_kafka_link_t  *io = ngx_kafka_link(kc);
 
     n = ngx_min((size_t) (last - *p), io->frame_len - io->frame_got);
@@ -545,7 +545,7 @@ ngx_kafka_conn_keep(ngx_kafka_conn_t *kc, u_char *p, size_t len)
 ngx_int_t
 ngx_kafka_conn_take_rest(ngx_kafka_conn_t *kc)
 {
-    size_t           taken;
+    size_t             taken;
     ngx_kafka_link_t  *io = ngx_kafka_link(kc);
 
     if (io->rest == NULL) {

@@ -149,10 +149,10 @@ ngx_kafka_served(int16_t key)
 void
 ngx_kafka_dispatch(ngx_kafka_conn_t *kc)
 {
-    ngx_uint_t        waits;
-    ngx_queue_t      *p;
-    ngx_kafka_link_t   *io = ngx_kafka_link(kc);
-    ngx_kafka_req_t  *q;
+    ngx_uint_t         waits;
+    ngx_queue_t       *p;
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
+    ngx_kafka_req_t   *q;
 
     if (io->busy || io->closing) {
         return;
@@ -377,8 +377,8 @@ ngx_kafka_fail(ngx_kafka_request_t *r, const char *why)
 static void
 ngx_kafka_request_ready(ngx_kafka_request_t *r)
 {
-    ngx_kafka_link_t   *io;
-    ngx_kafka_req_t  *q = ngx_kafka_req(r);
+    ngx_kafka_link_t  *io;
+    ngx_kafka_req_t   *q = ngx_kafka_req(r);
 
     if (r->conn == NULL) {
         return;
@@ -710,9 +710,9 @@ ngx_kafka_request_end(ngx_kafka_request_t *r)
 void
 ngx_kafka_request_abandon(ngx_kafka_request_t *r)
 {
-    ngx_chain_t      *cl;
-    ngx_kafka_link_t   *io = ngx_kafka_link(r->conn);
-    ngx_kafka_req_t  *q = ngx_kafka_req(r);
+    ngx_chain_t       *cl;
+    ngx_kafka_link_t  *io = ngx_kafka_link(r->conn);
+    ngx_kafka_req_t   *q = ngx_kafka_req(r);
 
     if (q->dispatched && !r->ready && r->cancel) {
         r->cancel(r);

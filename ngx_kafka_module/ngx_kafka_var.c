@@ -260,15 +260,15 @@ ngx_kafka_variable_number(ngx_stream_session_t *s,
 void
 ngx_kafka_log_request(ngx_kafka_request_t *r)
 {
-    void                         **ctx;
-    ngx_uint_t                     i, n;
-    ngx_pool_t                    *pool;
-    ngx_kafka_link_t                *io = ngx_kafka_link(r->conn);
-    ngx_connection_t              *c = r->conn->connection;
-    ngx_stream_session_t          *s = r->conn->session;
-    ngx_stream_handler_pt         *handlers;
-    ngx_stream_core_main_conf_t   *cmcf;
-    ngx_stream_variable_value_t   *variables;
+    void                        **ctx;
+    ngx_uint_t                    i, n;
+    ngx_pool_t                   *pool;
+    ngx_kafka_link_t             *io = ngx_kafka_link(r->conn);
+    ngx_connection_t             *c = r->conn->connection;
+    ngx_stream_session_t         *s = r->conn->session;
+    ngx_stream_handler_pt        *handlers;
+    ngx_stream_core_main_conf_t  *cmcf;
+    ngx_stream_variable_value_t  *variables;
 
     cmcf = ngx_stream_get_module_main_conf(s, ngx_stream_core_module);
 

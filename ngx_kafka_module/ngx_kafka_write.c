@@ -64,14 +64,14 @@ static void ngx_kafka_warm_done(void *data);
 ngx_int_t
 ngx_kafka_output(ngx_kafka_conn_t *kc)
 {
-    size_t               total;
-    ssize_t              n;
-    ngx_int_t            rc;
-    ngx_uint_t           plain;
-    ngx_event_t         *wev;
-    ngx_kafka_link_t      *io = ngx_kafka_link(kc);
-    ngx_connection_t    *c = kc->connection;
-    ngx_kafka_gather_t   g;
+    size_t              total;
+    ssize_t             n;
+    ngx_int_t           rc;
+    ngx_uint_t          plain;
+    ngx_event_t        *wev;
+    ngx_kafka_link_t   *io = ngx_kafka_link(kc);
+    ngx_connection_t   *c = kc->connection;
+    ngx_kafka_gather_t  g;
 
     wev = c->write;
     plain = c->send_chain == ngx_send_chain;
@@ -164,7 +164,7 @@ ngx_kafka_output_free(ngx_kafka_conn_t *kc)
 static void
 ngx_kafka_reap(ngx_kafka_conn_t *kc)
 {
-    ngx_kafka_link_t       *io = ngx_kafka_link(kc);
+    ngx_kafka_link_t     *io = ngx_kafka_link(kc);
     ngx_kafka_req_t      *q;
     ngx_kafka_request_t  *r;
 
@@ -231,7 +231,7 @@ ngx_kafka_gather(ngx_kafka_conn_t *kc, ngx_kafka_gather_t *g,
     ngx_buf_t             *b;
     ngx_chain_t           *cl;
     ngx_queue_t           *p;
-    ngx_kafka_link_t        *io = ngx_kafka_link(kc);
+    ngx_kafka_link_t      *io = ngx_kafka_link(kc);
     ngx_kafka_request_t   *r;
     ngx_kafka_file_buf_t  *f;
 
@@ -322,9 +322,9 @@ static ngx_int_t
 ngx_kafka_window(ngx_kafka_conn_t *kc, ngx_kafka_request_t *r,
     ngx_kafka_file_buf_t *f)
 {
-    size_t           size;
-    ssize_t          n;
-    ngx_buf_t       *b;
+    size_t             size;
+    ssize_t            n;
+    ngx_buf_t         *b;
     ngx_kafka_link_t  *io = ngx_kafka_link(kc);
 
     if (io->window == NULL) {
@@ -523,7 +523,7 @@ ngx_kafka_send_chain(ngx_kafka_conn_t *kc, ngx_kafka_gather_t *g)
     off_t              before;
     ngx_uint_t         i;
     ngx_chain_t       *rest;
-    ngx_kafka_link_t    *io = ngx_kafka_link(kc);
+    ngx_kafka_link_t  *io = ngx_kafka_link(kc);
     ngx_connection_t  *c = kc->connection;
 
     for (i = 0; i < g->n; i++) {
