@@ -152,7 +152,11 @@ kl_checkpoint_indexes(kl_log_t *log, const kl_pub_t *pub)
     kl_rc_t     rc;
     kl_file_t  *f;
 
-    rc = kl_segments(log, pub, pub->recovery_point, &bases, &n);
+    /* the one that was active then got its last entries when it was closed,
+       also if nothing was appended to it any more */
+    rc = kl_segments(log, pub,
+                     pub->recovery_point > 0 ? pub->recovery_point - 1 : 0,
+                     &bases, &n);
     if (rc != KL_OK) {
         return rc;
     }

@@ -607,6 +607,7 @@ kl_recover_segments(kl_recovery_t *r)
 {
     bool      end = false;
     size_t    i, first;
+    int64_t   from;
     kl_rc_t   rc;
     kl_pub_t *pub = &r->pub;
 
@@ -616,10 +617,17 @@ kl_recover_segments(kl_recovery_t *r)
         pub->recovery_point = pub->first_base;
     }
 
-    for (first = r->n - 1;
-         first > 0 && r->bases[first] > pub->recovery_point;
-         first--)
-    { /* void */ }
+    /* of the segment that was active at the checkpoint, the last entries of the
+       indexes may be newer than it */
+    from = pub->recovery_point;
+
+    if (r->mark.active_base >= 0 && r->mark.active_base < from) {
+        from = r->mark.active_base;
+    }
+
+    for (first = r->n - 1; first > 0 && r->bases[first] > from; first--) {
+        /* void */
+    }
 
     rc = kl_recover_clean(r);
 
