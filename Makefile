@@ -69,6 +69,11 @@ export TEST_NGINX_MODULE ?= $(abspath $(MODULE))
 export TEST_BUILD        := $(BABS)
 export TEST_NGINX_SAN    := $(SAN)
 
+# As many jobs as there are processors, unless told otherwise.
+ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
+endif
+
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .PHONY: all help lib module gen run start stop check unit wire life power \
@@ -99,7 +104,7 @@ $(shell mkdir -p $(B)/obj)
 $(file >$(FLAGS_FILE),$(FLAGS_NOW))
 endif
 
-$(B)/obj/%.o: %.c $(FLAGS_FILE)
+$(B)/obj/%.o: %.c $(FLAGS_FILE) | deps-run
 	@mkdir -p $(@D)
 	@echo "  CC   $@"
 	$(Q)$(CC) $(CFLAGS_ALL) -c -o $@ $<
@@ -250,8 +255,8 @@ clean:                    ## remove what was built (never a DATA elsewhere)
 deps-run:                 ## install what building and running needs
 	@tools/deps run "$(NGINX_SRC)"
 
-deps-check:               ## and what the tests need
+deps-check: deps-run      ## and what the tests need
 	@tools/deps check "$(NGINX_SRC)"
 
-deps-clients:             ## and toolchains of the client tests
+deps-clients: deps-check  ## and toolchains of the client tests
 	@tools/deps clients "$(NGINX_SRC)"
