@@ -110,6 +110,8 @@ struct ngx_kafka_broker_s {
     ngx_event_t             timer;              /* opening, waiting for it */
     ngx_event_t             tick;               /* coordinator's deadlines */
     ngx_kafka_part_t      **points;             /* ngx_kafka_tick.c */
+    ngx_queue_t             drives;             /* ngx_kafka_txn.c */
+    ngx_event_t             sweep;
     struct ngx_kafka_fired_s   *fired;          /* ngx_kafka_wake.c */
     ngx_event_t            *drain;              /* keeps an exiting worker */
     ngx_uint_t              waits;              /* in a row, for others */
@@ -176,6 +178,17 @@ ngx_int_t ngx_kafka_journal_flushed(ngx_kafka_broker_t *b, uint64_t epoch,
 /* Clocks as the coordinator takes them; mono_ms is the same in all workers. */
 int64_t ngx_kafka_wall_ms(void);
 int64_t ngx_kafka_mono_ms(void);
+
+
+/* --- transactions ---------------------------------------------------------- */
+
+/*
+ * Drives decided transactions that nobody waits for.  all: also those that were
+ * decided a moment ago.  Not under the coordinator's lock.
+ */
+void ngx_kafka_txn_sweep(ngx_kafka_broker_t *b, ngx_uint_t all);
+void ngx_kafka_txn_sweep_later(ngx_kafka_broker_t *b, ngx_msec_t after);
+void ngx_kafka_txn_stop(ngx_kafka_broker_t *b);
 
 
 /* --- watches -------------------------------------------------------------- */

@@ -27,6 +27,11 @@ const ngx_kafka_api_t  ngx_kafka_apis[] = {
     { 21, ngx_kafka_delete_records, 0 },
     { 22, ngx_kafka_init_producer_id, 0 },
     { 23, ngx_kafka_offset_for_leader_epoch, 0 },
+    { 24, ngx_kafka_add_partitions_to_txn, 0 },
+    { 25, ngx_kafka_add_offsets_to_txn, 0 },
+    { 26, ngx_kafka_end_txn, 0 },
+    { 27, ngx_kafka_write_txn_markers, 0 },
+    { 28, ngx_kafka_txn_offset_commit, 0 },
     { 32, ngx_kafka_describe_configs, 0 },
     { 33, ngx_kafka_alter_configs, 0 },
     { 34, ngx_kafka_alter_replica_log_dirs, 0 },
@@ -45,6 +50,9 @@ const ngx_kafka_api_t  ngx_kafka_apis[] = {
     { 55, ngx_kafka_describe_quorum, 0 },
     { 57, ngx_kafka_update_features, 0 },
     { 60, ngx_kafka_describe_cluster, 0 },
+    { 61, ngx_kafka_describe_producers, 0 },
+    { 65, ngx_kafka_describe_transactions, 0 },
+    { 66, ngx_kafka_list_transactions, 0 },
     { 74, ngx_kafka_list_config_resources, 0 },
     { 75, ngx_kafka_describe_topic_partitions, 0 },
 
@@ -78,6 +86,9 @@ ngx_kafka_call_begin(ngx_kafka_request_t *r, kc_call_t *call,
     }
 
     ngx_memzero(call, sizeof(kc_call_t));
+
+    /* offsets to wait for are of this journal */
+    r->epoch = r->broker->epoch;
 
     call->now = ngx_kafka_now();
     call->config = &r->broker->config;

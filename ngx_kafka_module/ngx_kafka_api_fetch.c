@@ -20,6 +20,9 @@
 #include "ngx_kafka_api.h"
 
 
+#define NGX_KAFKA_ABORTED  16           /* transactions looked for at first */
+
+
 typedef struct {
     ngx_kafka_fetch_part_t    own;      /* sessionless: the part itself */
     ngx_kafka_fetch_part_t   *f;
@@ -30,6 +33,8 @@ typedef struct {
     int64_t                   upto;     /* may be read below */
     int16_t                   error;
     ngx_kafka_splice_t        splice;
+    kf_fetch_response_aborted_transactions_t  *aborted;
+    ngx_uint_t                aborted_n;
 } ngx_kafka_fetch_item_t;
 
 typedef struct {
@@ -62,6 +67,8 @@ static void ngx_kafka_fetch_hurry(ngx_kafka_request_t *r);
 static void ngx_kafka_fetch_answer(ngx_kafka_request_t *r);
 static void ngx_kafka_fetch_read(ngx_kafka_request_t *r,
     ngx_kafka_fetch_item_t *it, int64_t *left, bool *first);
+static ngx_int_t ngx_kafka_fetch_aborted(ngx_kafka_request_t *r,
+    ngx_kafka_fetch_item_t *it);
 static bool ngx_kafka_fetch_listed(ngx_kafka_fetch_ctx_t *ctx,
     ngx_kafka_fetch_item_t *it);
 static ngx_int_t ngx_kafka_fetch_response(ngx_kafka_request_t *r);
@@ -461,10 +468,9 @@ static void
 ngx_kafka_fetch_read(ngx_kafka_request_t *r, ngx_kafka_fetch_item_t *it,
     int64_t *left, bool *first)
 {
-    kl_rc_t   rc;
-    uint32_t  max;
-
-    (void) r;
+    kl_rc_t              rc;
+    uint32_t             max;
+    kf_fetch_request_t  *req = r->body;
 
     if (it->f->offset >= it->upto || (*left <= 0 && !*first)) {
         return;
@@ -481,10 +487,63 @@ ngx_kafka_fetch_read(ngx_kafka_request_t *r, ngx_kafka_fetch_item_t *it,
         return;
     }
 
-    if (it->splice.slice.len) {
-        *left -= it->splice.slice.len;
-        *first = false;
+    if (it->splice.slice.len == 0) {
+        return;
     }
+
+    *left -= it->splice.slice.len;
+    *first = false;
+
+    if (req->isolation_level == 1
+        && ngx_kafka_fetch_aborted(r, it) != NGX_OK)
+    {
+        kl_file_unref(it->splice.slice.file);
+        ngx_memzero(&it->splice, sizeof(ngx_kafka_splice_t));
+        it->error = KF_ERR_KAFKA_STORAGE_ERROR;
+    }
+}
+
+
+/*
+ * The aborted transactions that the consumer has to leave out of this slice.
+ * Read after the last stable offset: what ended below it is in the index.
+ */
+static ngx_int_t
+ngx_kafka_fetch_aborted(ngx_kafka_request_t *r, ngx_kafka_fetch_item_t *it)
+{
+    size_t         i, n, max;
+    kl_aborted_t  *list;
+
+    n = 0;
+
+    do {
+        max = ngx_max(n, NGX_KAFKA_ABORTED);
+
+        list = ngx_palloc(r->pool, max * sizeof(kl_aborted_t));
+
+        if (list == NULL
+            || kl_aborted(it->part->log, it->f->offset,
+                          it->splice.slice.next_offset, list, max, &n)
+               != KL_OK)
+        {
+            return NGX_ERROR;
+        }
+    } while (n > max);
+
+    it->aborted = ngx_kafka_calloc(r, n,
+                                   kf_fetch_response_aborted_transactions_t);
+    if (it->aborted == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < n; i++) {
+        it->aborted[i].producer_id = list[i].producer_id;
+        it->aborted[i].first_offset = list[i].first_offset;
+    }
+
+    it->aborted_n = n;
+
+    return NGX_OK;
 }
 
 
@@ -590,7 +649,9 @@ ngx_kafka_fetch_fill(ngx_kafka_request_t *r, ngx_kafka_fetch_item_t *it,
     out->high_watermark = it->offsets.high_watermark;
     out->last_stable_offset = it->offsets.last_stable;
     out->log_start_offset = it->offsets.o.log_start;
-    out->aborted_transactions_n = req->isolation_level == 1 ? 0 : -1;
+    out->aborted_transactions = it->aborted;
+    out->aborted_transactions_n = req->isolation_level == 1
+                                  ? (int32_t) it->aborted_n : -1;
 
     if (it->splice.slice.len) {
         out->records.data = NULL;

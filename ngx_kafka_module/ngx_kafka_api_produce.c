@@ -15,7 +15,7 @@
  * Codes: PROTOCOL B.2, B.3.  KIP-98, KIP-360 (sequences), KIP-516 (topic ids).
  */
 
-#include "ngx_kafka_api.h"
+#include "ngx_kafka_txn.h"
 #include "../codec/kf_convert.h"
 
 
@@ -37,6 +37,8 @@ typedef struct {
     kf_codec_t            recompress;
     unsigned              convert:1;
     unsigned              walked:1;
+    unsigned              unverified:1; /* the coordinator has to be asked */
+    unsigned              verified:1;   /* it was */
     unsigned              waiting:1;
     int64_t               until;        /* high watermark to wait for */
     ngx_kafka_watch_t     watch;
@@ -71,6 +73,10 @@ static void ngx_kafka_produce_walked(void *data);
 static void ngx_kafka_produce_append(ngx_kafka_request_t *r);
 static void ngx_kafka_produce_append_one(ngx_kafka_request_t *r,
     ngx_kafka_produce_part_t *p, kc_time_t now);
+static void ngx_kafka_produce_verify(ngx_kafka_request_t *r);
+static ngx_uint_t ngx_kafka_produce_unverified(ngx_kafka_request_t *r,
+    ngx_kafka_produce_part_t **list, kc_txn_part_t *parts);
+static void ngx_kafka_produce_appended(ngx_kafka_request_t *r);
 static void ngx_kafka_produce_wait(ngx_kafka_request_t *r);
 static bool ngx_kafka_produce_satisfied(ngx_kafka_produce_part_t *p);
 static void ngx_kafka_produce_woken(ngx_kafka_watch_t *w);
@@ -359,18 +365,13 @@ ngx_kafka_produce_check(ngx_kafka_request_t *r, ngx_kafka_produce_part_t *p,
 }
 
 
-/* No transactions are served yet, so no transaction can be open. */
 static int16_t
 ngx_kafka_produce_transactional(const kf_produce_request_t *req,
     const kf_batch_t *b)
 {
-    if (!(b->attributes & KF_ATTR_TRANSACTIONAL)) {
-        return KF_ERR_NONE;
-    }
-
-    return req->transactional_id.data == NULL
-           ? KF_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-           : KF_ERR_INVALID_PRODUCER_ID_MAPPING;
+    return (b->attributes & KF_ATTR_TRANSACTIONAL)
+           && req->transactional_id.data == NULL
+           ? KF_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED : KF_ERR_NONE;
 }
 
 
@@ -436,9 +437,9 @@ ngx_kafka_produce_walked(void *data)
 static void
 ngx_kafka_produce_append(ngx_kafka_request_t *r)
 {
+    bool                       ask = false;
     kc_time_t                  now;
     ngx_uint_t                 k;
-    kf_produce_request_t      *req = r->body;
     ngx_kafka_produce_ctx_t   *ctx = r->ctx;
     ngx_kafka_produce_part_t  *p;
 
@@ -471,7 +472,22 @@ ngx_kafka_produce_append(ngx_kafka_request_t *r)
         }
 
         ngx_kafka_produce_append_one(r, p, now);
+        ask |= p->unverified;
     }
+
+    if (ask) {
+        ngx_kafka_produce_verify(r);
+        return;
+    }
+
+    ngx_kafka_produce_appended(r);
+}
+
+
+static void
+ngx_kafka_produce_appended(ngx_kafka_request_t *r)
+{
+    kf_produce_request_t  *req = r->body;
 
     if (req->acks == -1) {
         ngx_kafka_produce_wait(r);
@@ -479,6 +495,110 @@ ngx_kafka_produce_append(ngx_kafka_request_t *r)
     } else {
         ngx_kafka_produce_journal(r);
     }
+}
+
+
+/*
+ * The first batch of a transaction in a partition: from version 12 on it adds
+ * the partition to the transaction, before it asks whether that was done
+ * (KIP-890); the coordinator marks the partition, and the append is repeated.
+ */
+static void
+ngx_kafka_produce_verify(ngx_kafka_request_t *r)
+{
+    kc_rc_t                     rc;
+    kc_time_t                   now;
+    kc_call_t                   call;
+    ngx_uint_t                  i, n;
+    kc_txn_part_t              *parts;
+    kf_produce_request_t       *req = r->body;
+    ngx_kafka_produce_ctx_t    *ctx = r->ctx;
+    ngx_kafka_produce_part_t  **list, *p;
+
+    list = ngx_kafka_calloc(r, ctx->parts_n, ngx_kafka_produce_part_t *);
+    parts = ngx_kafka_calloc(r, ctx->parts_n, kc_txn_part_t);
+
+    if (list == NULL || parts == NULL) {
+        ngx_kafka_produce_cleanup(r);
+        r->cancel = NULL;
+        ngx_kafka_fail(r, "no memory");
+        return;
+    }
+
+    /* one round for each producer id and epoch: more than one is odd */
+
+    while ((n = ngx_kafka_produce_unverified(r, list, parts)) != 0) {
+
+        if (ngx_kafka_call_begin(r, &call, ngx_kafka_produce_verify)
+            != NGX_OK)
+        {
+            return;
+        }
+
+        p = list[0];
+
+        rc = r->header.api_version >= 12
+             ? kc_txn_add(&r->broker->kc, &call, req->transactional_id,
+                          p->batch.producer_id, p->batch.producer_epoch,
+                          parts, (uint32_t) n)
+             : kc_txn_verify(&r->broker->kc, &call, r->header.api_version,
+                             req->transactional_id, p->batch.producer_id,
+                             p->batch.producer_epoch, parts, (uint32_t) n);
+
+        ngx_kafka_coord_unlock(r->broker);
+
+        ctx->journal = ngx_max(ctx->journal, call.wait);
+        now = ngx_kafka_now();
+
+        for (i = 0; i < n; i++) {
+            p = list[i];
+            p->unverified = 0;
+            p->verified = 1;
+
+            if (rc != KC_OK) {
+                ngx_kafka_produce_fail(p, ngx_kafka_call_error(r, rc), NULL);
+
+            } else if (parts[i].error) {
+                ngx_kafka_produce_fail(p, parts[i].error, NULL);
+
+            } else {
+                ngx_kafka_produce_append_one(r, p, now);
+            }
+        }
+    }
+
+    ngx_kafka_produce_appended(r);
+}
+
+
+static ngx_uint_t
+ngx_kafka_produce_unverified(ngx_kafka_request_t *r,
+    ngx_kafka_produce_part_t **list, kc_txn_part_t *parts)
+{
+    ngx_uint_t                 k, n;
+    ngx_kafka_produce_ctx_t   *ctx = r->ctx;
+    ngx_kafka_produce_part_t  *p;
+
+    n = 0;
+
+    for (k = 0; k < ctx->parts_n; k++) {
+        p = &ctx->parts[k];
+
+        if (!p->unverified
+            || (n && (p->batch.producer_id != list[0]->batch.producer_id
+                      || p->batch.producer_epoch
+                         != list[0]->batch.producer_epoch)))
+        {
+            continue;
+        }
+
+        ngx_memzero(&parts[n], sizeof(kc_txn_part_t));
+        parts[n].topic_id = p->part->topic->id;
+        parts[n].partition = p->part->index;
+        list[n++] = p;
+    }
+
+    return n;
 }
 
 
@@ -501,10 +621,27 @@ ngx_kafka_produce_append_one(ngx_kafka_request_t *r,
     rc = kl_append(p->part->log, p->data, &p->batch, &t->log,
                    b->leader_epoch, now.wall_ms, &res);
 
+    if (rc == KL_REFUSED) {
+
+        if (res.unverified && !p->verified) {
+            p->unverified = 1;
+            return;
+        }
+
+        ngx_kafka_produce_fail(p, res.error, NULL);
+        return;
+    }
+
+    if (rc == KL_NO_MEMORY) {
+        ngx_log_error(NGX_LOG_ERR, b->log, 0,
+                      "kafka_broker \"%V\": no room for the producers of "
+                      "partition %V-%D, a batch was refused; raise \"zone\" "
+                      "above %uz bytes", &b->name, &t->name, p->part->index,
+                      b->zone_size);
+    }
+
     if (rc != KL_OK) {
-        ngx_kafka_produce_fail(p, rc == KL_REFUSED ? res.error
-                                                   : ngx_kafka_log_error(rc),
-                               NULL);
+        ngx_kafka_produce_fail(p, ngx_kafka_log_error(rc), NULL);
         return;
     }
 

@@ -9,6 +9,7 @@
  */
 
 #include "ngx_kafka_api.h"
+#include "../coordinator/kc_txn.h"
 
 
 typedef struct {
@@ -303,6 +304,7 @@ ngx_kafka_delete_cleanup(ngx_kafka_request_t *r)
 void
 ngx_kafka_init_producer_id(ngx_kafka_request_t *r)
 {
+    bool                             prepared;
     kc_rc_t                          rc;
     kc_call_t                        call;
     kf_init_producer_id_request_t   *req = r->body;
@@ -310,27 +312,21 @@ ngx_kafka_init_producer_id(ngx_kafka_request_t *r)
 
     kf_init_init_producer_id_response(&rsp);
 
-    if (req->transactional_id.data) {
-
-        /* not served yet, and not a thing that trying again would mend */
-
-        rsp.error_code = req->transactional_id.len == 0
-                         ? KF_ERR_INVALID_REQUEST
-                         : KF_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED;
-        rsp.producer_id = -1;
-        rsp.producer_epoch = -1;
-        ngx_kafka_note(r, rsp.error_code, (kf_str_t) kf_null_str);
-        ngx_kafka_answer(r, &rsp);
-        return;
-    }
-
     if (ngx_kafka_call_begin(r, &call, ngx_kafka_init_producer_id) != NGX_OK) {
         return;
     }
 
-    rc = kc_init_producer_id(&r->broker->kc, &call, req, &rsp);
+    rc = kc_txn_init(&r->broker->kc, &call, r->header.api_version, req, &rsp);
+    prepared = kc_txn_prepared_take(&r->broker->kc);
 
     ngx_kafka_coord_unlock(r->broker);
+
+    if (prepared) {
+
+        /* it aborts the transaction of the one before: nobody else waits */
+
+        ngx_kafka_txn_sweep(r->broker, 1);
+    }
 
     if (rc != KC_OK) {
         rsp.error_code = ngx_kafka_call_error(r, rc);

@@ -27,6 +27,9 @@ static const ngx_kafka_feature_t  ngx_kafka_features[] = {
     /* Kafka 4.4's; nothing here depends on it, but tools show it */
     { { (const uint8_t *) "metadata.version", 16 }, 7, 33 },
 
+    /* 2: KIP-890, epochs are raised by each EndTxn; clients choose by it */
+    { { (const uint8_t *) "transaction.version", 19 }, 0, 2 },
+
 };
 
 #define NGX_KAFKA_FEATURES                                                    \

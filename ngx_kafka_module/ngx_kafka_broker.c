@@ -233,6 +233,7 @@ ngx_kafka_broker_open(ngx_kafka_broker_t *b)
         }
 
         ngx_kafka_tick_arm(b, deadline);
+        ngx_kafka_txn_sweep_later(b, 1 + b->worker_slot * 50);
         ngx_kafka_topics_refresh(b);
         ngx_kafka_wake_ready(b);
 
@@ -456,6 +457,7 @@ ngx_kafka_broker_close(ngx_kafka_broker_t *b)
     }
 
     ngx_kafka_tick_stop(b);
+    ngx_kafka_txn_stop(b);
     ngx_kafka_sessions_done(b);
     ngx_kafka_topics_done(b);
     ngx_kafka_owner_release(b);

@@ -21,6 +21,8 @@ static int ngx_kafka_io_append(void *ctx, uint8_t *batch, size_t len,
 static int32_t ngx_kafka_io_bind(void *ctx, kf_uuid_t topic_id,
     int32_t partition);
 static void ngx_kafka_io_release(void *ctx, int32_t slot);
+static void ngx_kafka_io_txn_open(void *ctx, const kc_topic_t *t,
+    int32_t partition, int64_t producer_id, int16_t epoch, int version);
 static void ngx_kafka_io_random(void *ctx, void *buf, size_t len);
 
 
@@ -259,7 +261,7 @@ ngx_kafka_coord_io(ngx_kafka_io_t *io)
     t.bind = ngx_kafka_io_bind;
     t.release = ngx_kafka_io_release;
     t.random = ngx_kafka_io_random;
-    t.txn_open = NULL;
+    t.txn_open = ngx_kafka_io_txn_open;
     t.ctx = io;
 
     return t;
@@ -333,6 +335,42 @@ ngx_kafka_io_release(void *ctx, int32_t slot)
      */
 
     kl_release(zone->parts, slot);
+}
+
+
+/*
+ * A mark that cannot be set now is asked for again by the append that misses
+ * it, so nothing is lost when a handle or the partition is not to be had.
+ */
+static void
+ngx_kafka_io_txn_open(void *ctx, const kc_topic_t *t, int32_t partition,
+    int64_t producer_id, int16_t epoch, int version)
+{
+    int32_t              slot;
+    kl_log_t            *log;
+    kl_offsets_t         o;
+    ngx_kafka_io_t      *io = ctx;
+    ngx_kafka_broker_t  *b = io->broker;
+
+    slot = t->slots[partition];
+
+    if (slot < 0 || b->env == NULL) {
+        return;
+    }
+
+    kl_snapshot(kl_part(b->zone->parts, slot), &o);
+
+    if (o.state != KL_OPEN) {
+        return;
+    }
+
+    log = kl_log_open(b->env, slot, o.incarnation, t->id, t->name, partition);
+
+    if (log) {
+        (void) kl_txn_verify(log, producer_id, epoch, version >= 2,
+                             ngx_kafka_wall_ms());
+        kl_log_close(log);
+    }
 }
 
 

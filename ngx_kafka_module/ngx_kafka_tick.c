@@ -13,6 +13,7 @@
 
 #include "ngx_kafka_life.h"
 #include "../coordinator/kc_group.h"
+#include "../coordinator/kc_txn.h"
 
 
 #define NGX_KAFKA_TICK_BUDGET  64       /* groups under one lock */
@@ -69,6 +70,7 @@ ngx_kafka_tick_stop(ngx_kafka_broker_t *b)
 static void
 ngx_kafka_tick_handler(ngx_event_t *ev)
 {
+    bool                 prepared;
     kc_rc_t              rc;
     kc_call_t            call;
     kf_heap_t            heap;
@@ -96,10 +98,15 @@ ngx_kafka_tick_handler(ngx_event_t *ev)
     call.arena = &arena;
 
     rc = kc_tick(&b->kc, &call, NGX_KAFKA_TICK_BUDGET);
+    prepared = kc_txn_prepared_take(&b->kc);
 
     ngx_kafka_coord_unlock(b);
 
     kf_heap_free(&heap);
+
+    if (prepared) {
+        ngx_kafka_txn_sweep(b, 1);
+    }
 
     if (rc != KC_OK) {
         ngx_log_error(NGX_LOG_ERR, b->log, 0,

@@ -313,6 +313,7 @@ ngx_kafka_topic_update(ngx_kafka_broker_t *b, ngx_kafka_topic_t *t,
     t->log.append_time = ngx_kafka_conf(KC_MESSAGE_TIMESTAMP_TYPE)
                          == KC_LOG_APPEND_TIME;
     t->log.compacted = (policy & KC_POLICY_COMPACT) != 0;
+    t->log.verify = true;
 
     t->rules.batch_bytes_max = (uint32_t) ngx_kafka_conf(KC_MAX_MESSAGE_BYTES);
     t->rules.output_bytes_max =

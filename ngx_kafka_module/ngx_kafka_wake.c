@@ -672,6 +672,7 @@ ngx_int_t
 ngx_kafka_wake_prepare(ngx_kafka_broker_t *b)
 {
     ngx_queue_init(&b->ready_watches);
+    ngx_queue_init(&b->drives);
 
     b->fired = ngx_calloc(sizeof(struct ngx_kafka_fired_s), b->log);
     if (b->fired == NULL) {
