@@ -146,6 +146,13 @@ kc_init_decide(kc_t *kc, kc_call_t *call, int16_t version,
         return KC_OK;
 
     } else if (t->state == KC_TXN_ONGOING) {
+
+        /* Apache Kafka lets any epoch abort it; a zombie should not. */
+        if (e->named && e->epoch != t->epoch && e->epoch != t->last_epoch) {
+            rsp->error_code = kc_init_fenced(kc, version);
+            return KC_OK;
+        }
+
         return kc_init_abort(kc, call, t, rsp);
 
     } else {

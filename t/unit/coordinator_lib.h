@@ -14,7 +14,9 @@
 #ifndef SLOTS
 #define SLOTS    64
 #endif
+#ifndef BATCHES
 #define BATCHES  8192
+#endif
 #define NOW      ((kc_time_t) { 1700000000000, 1000 })
 
 typedef struct {
