@@ -160,6 +160,7 @@ struct kl_shared_s {
     uint32_t          buckets;          /* a power of two */
     uint32_t          next_slot;        /* where to look for a free one */
     _Atomic uint32_t  next_producer;
+    _Atomic uint32_t  used_producers;   /* more or less: see kl_pool.c */
     _Atomic uint32_t  table_dirty;
     uint32_t          tombs;
     _Atomic uint32_t  pool_warned;
@@ -422,9 +423,8 @@ void kl_epoch_trim(kl_log_t *log, kl_pub_t *pub);
 kl_producer_t *kl_producer_find(kl_log_t *log, int64_t id);
 kl_rc_t kl_producer_check(kl_log_t *log, const kf_batch_t *b, bool verify,
     kl_append_t *res, kl_producer_t **e);
-/* A block for a producer that has none; NULL: the pool is full. */
-kl_producer_t *kl_producer_reserve(kl_log_t *log, int64_t id);
-void kl_producer_unreserve(kl_log_t *log, kl_producer_t *e);
+/* Takes a block out of the tree; false: it is not in it. */
+bool kl_producer_unlink(kl_shared_t *sh, kl_part_t *p, kl_producer_t *e);
 /* Puts a reserved one into the tree. */
 void kl_producer_link_in(kl_log_t *log, kl_producer_t *e);
 /* Takes a batch in; e: found, or reserved.  Leaves producers_dirty set: the
@@ -437,6 +437,14 @@ void kl_producers_expire(kl_log_t *log, int64_t now_ms, int64_t after_ms);
 /* The first offset of all open transactions but e's (NULL: of all); INT64_MAX:
  * there is none. */
 int64_t kl_producers_first_open(kl_log_t *log, const kl_producer_t *e);
+
+/* kl_pool.c; the lock is held */
+/* A block for a producer that has none, in no tree yet; NULL: the pool is full
+ * of open transactions. */
+kl_producer_t *kl_producer_reserve(kl_log_t *log, int64_t id);
+void kl_producer_unreserve(kl_log_t *log, kl_producer_t *e);
+/* Gives a block back that is in no tree. */
+void kl_producer_give(kl_shared_t *sh, kl_producer_t *e);
 
 typedef bool (*kl_producer_visit_pt)(void *ctx, kl_producer_t *e);
 

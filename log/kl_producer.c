@@ -2,13 +2,12 @@
  * Producer state of a partition (PROTOCOL B.3): epoch, sequences, the window
  * of the last five batches, open transactions.
  *
- * Blocks come from one pool of the broker; `owner` says whose a block is, so
- * that a partition whose owner of the lock died gets all of its blocks back by
- * looking through the pool.  A partition's blocks form a tree: below a node
- * hang up to four others, by two more bits of the hash of the producer id.
- * Those with an open transaction also form a list, by its first offset.
- * Changes are made with producers_dirty set: a process that dies in between
- * leaves a tree that is thrown away and read again from the log.
+ * Blocks come from one pool of the broker (kl_pool.c).  A partition's blocks
+ * form a tree: below a node hang up to four others, by two more bits of the
+ * hash of the producer id.  Those with an open transaction also form a list,
+ * by its first offset.  Changes are made with producers_dirty set: a process
+ * that dies in between leaves a tree that is thrown away and read again from
+ * the log.
  */
 
 #include "kl_internal.h"
@@ -77,8 +76,8 @@ kl_producer_link_in(kl_log_t *log, kl_producer_t *e)
 }
 
 
-/* Takes the block out of the tree: a leaf below it takes its place. */
-static void
+/* A leaf below the block takes its place. */
+bool
 kl_producer_unlink(kl_shared_t *sh, kl_part_t *p, kl_producer_t *e)
 {
     int             i;
@@ -86,6 +85,11 @@ kl_producer_unlink(kl_shared_t *sh, kl_part_t *p, kl_producer_t *e)
     kl_producer_t  *l;
 
     link = kl_producer_link(sh, p, e->id);
+
+    if (*link != kl_producer_index(sh, e) + 1) {
+        return false;
+    }
+
     leaf = link;
     l = e;
 
@@ -109,7 +113,8 @@ kl_producer_unlink(kl_shared_t *sh, kl_part_t *p, kl_producer_t *e)
     }
 
     p->producers_n--;
-    atomic_store(&e->owner, 0);
+
+    return true;
 }
 
 
@@ -238,7 +243,7 @@ kl_producers_clear(kl_shared_t *sh, kl_part_t *p)
             if (atomic_load_explicit(&e->owner, memory_order_relaxed)
                 == (uint64_t) p->slot + 1)
             {
-                atomic_store(&e->owner, 0);
+                kl_producer_give(sh, e);
             }
         }
     }
@@ -371,126 +376,6 @@ kl_producer_check(kl_log_t *log, const kf_batch_t *b, bool verify,
 }
 
 
-/* Those without a mark first: it would have to be asked for again. */
-static bool
-kl_producer_older(void *ctx, kl_producer_t *e)
-{
-    bool             marked, other;
-    kl_producer_t  **oldest = ctx;
-
-    if (e->txn_first >= 0) {
-        return true;
-    }
-
-    if (*oldest != NULL) {
-        marked = e->verified != KL_NO_EPOCH;
-        other = (*oldest)->verified != KL_NO_EPOCH;
-
-        if (marked != other ? marked : e->last_ms >= (*oldest)->last_ms) {
-            return true;
-        }
-    }
-
-    *oldest = e;
-
-    return true;
-}
-
-
-static kl_producer_t *
-kl_producer_take(kl_shared_t *sh, int32_t slot)
-{
-    uint32_t        i, n;
-    uint64_t        none;
-    kl_producer_t  *e;
-
-    if (sh->producers == 0) {
-        return NULL;
-    }
-
-    i = atomic_load_explicit(&sh->next_producer, memory_order_relaxed);
-
-    for (n = 0; n < sh->producers; n++, i++) {
-        e = kl_producer_at(sh, i % sh->producers);
-        none = 0;
-
-        if (atomic_load_explicit(&e->owner, memory_order_relaxed) == 0
-            && atomic_compare_exchange_strong(&e->owner, &none,
-                                              (uint64_t) slot + 1))
-        {
-            atomic_store_explicit(&sh->next_producer,
-                                  (i + 1) % sh->producers,
-                                  memory_order_relaxed);
-            return e;
-        }
-    }
-
-    return NULL;
-}
-
-
-kl_producer_t *
-kl_producer_reserve(kl_log_t *log, int64_t id)
-{
-    kl_part_t      *p = log->part;
-    kl_shared_t    *sh = log->env->shared;
-    kl_producer_t  *e, *oldest;
-
-    atomic_store(&p->producers_dirty, 1);
-
-    e = kl_producer_take(sh, log->slot);
-
-    if (e == NULL) {
-
-        if (!atomic_exchange(&sh->pool_warned, 1)) {
-            kl_say(log->env, KL_LOG_WARN, 0, "%s: all %" PRIu32 " places for "
-                   "producer state are taken, the oldest are dropped",
-                   log->name, sh->producers);
-        }
-
-        /* another partition may be faster to take what is given back */
-        do {
-            oldest = NULL;
-            kl_producer_each(sh, p->root, kl_producer_older, &oldest);
-
-            if (oldest != NULL) {
-                kl_producer_unlink(sh, p, oldest);
-                e = kl_producer_take(sh, log->slot);
-            }
-
-        } while (e == NULL && oldest != NULL);
-
-        if (e == NULL) {
-            atomic_store(&p->producers_dirty, 0);
-            return NULL;
-        }
-    }
-
-    memset(e->child, 0, sizeof(e->child));
-    e->id = id;
-    e->txn_first = -1;
-    e->last_ms = 0;
-    e->ts_ms = KL_NO_TIMESTAMP;
-    e->open_prev = 0;
-    e->open_next = 0;
-    e->coordinator_epoch = -1;
-    e->epoch = KL_NO_EPOCH;
-    e->verified = KL_NO_EPOCH;
-    e->from_zero = 0;
-    e->n = 0;
-
-    return e;
-}
-
-
-void
-kl_producer_unreserve(kl_log_t *log, kl_producer_t *e)
-{
-    atomic_store(&e->owner, 0);
-    atomic_store(&log->part->producers_dirty, 0);
-}
-
-
 void
 kl_producer_note(kl_log_t *log, kl_producer_t *e, bool reserved,
     const kf_batch_t *b, int32_t coordinator_epoch, int64_t now_ms,
@@ -601,7 +486,9 @@ kl_producers_expire(kl_log_t *log, int64_t now_ms, int64_t after_ms)
         atomic_store(&p->producers_dirty, 1);
 
         for (i = 0; i < x.n; i++) {
-            kl_producer_unlink(sh, p, x.e[i]);
+            if (kl_producer_unlink(sh, p, x.e[i])) {
+                kl_producer_give(sh, x.e[i]);
+            }
         }
 
         atomic_store(&p->producers_dirty, 0);

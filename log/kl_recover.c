@@ -21,6 +21,10 @@
  * start of the missing batch or, of one that got through in part, for 512
  * bytes at least; or a segment that ends before or inside the missing batch.
  *
+ * What is read past the recovery point is what the disk has, or will have after
+ * the fdatasync that precedes publishing, also when a write-back has failed
+ * before (see kl_scan_settle()).
+ *
  * Memory is bounded by one buffer.  The partition's lock is taken at the end
  * only; the jobs mutex keeps others from doing the same.
  */
@@ -400,12 +404,6 @@ kl_recover_scan(kl_recovery_t *r, size_t i, bool first, bool *end)
 
     size = st.st_size;
 
-    if (r->reopened) {
-        /* what a failed write-back left in memory is not what is on the disk
-         * */
-        (void) posix_fadvise(f->fd, 0, 0, POSIX_FADV_DONTNEED);
-    }
-
     interval = r->cf != NULL ? r->cf->index_interval_bytes : KL_INTERVAL;
 
     kl_pub_new_segment(pub, f->base);
@@ -421,7 +419,9 @@ kl_recover_scan(kl_recovery_t *r, size_t i, bool first, bool *end)
     pub->bytes += start;
     pub->log_end = expected;
 
-    while (pub->active_size < size) {
+    rc = kl_scan_settle(&r->scan, f, start, size);
+
+    while (rc == KL_OK && pub->active_size < size) {
 
         rc = kl_scan_batch(&r->scan, f, pub->active_size, size, &b);
 

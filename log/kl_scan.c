@@ -2,9 +2,14 @@
  * Reading a log file of which nothing may be believed; see kl_scan.h.
  */
 
+#include <fcntl.h>
+#include <sys/mman.h>
+
 #include "../codec/kf_crc32c.h"
 #include "kl_scan.h"
 
+
+#define KL_SETTLE_PAGES  4096           /* looked at by one call */
 
 #define KL_CRC_FROM   21                /* first byte under a batch's CRC */
 #define KL_SCAN_HEAD  5                 /* fewer zeros begin any base offset */
@@ -17,6 +22,99 @@ kl_scan_init(kl_scan_t *s, kl_log_t *log)
     s->file = NULL;
     s->pos = 0;
     s->len = 0;
+}
+
+
+static kl_rc_t
+kl_scan_rewrite(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end)
+{
+    ssize_t  n;
+
+    while (pos < end) {
+        n = end - pos < (int64_t) sizeof(s->buf) ? (ssize_t) (end - pos)
+                                                 : (ssize_t) sizeof(s->buf);
+
+        n = kl_pread(f->fd, s->buf, (size_t) n, pos);
+
+        if (n == 0) {
+            break;
+        }
+
+        if (n < 0 || kl_pwrite(f->fd, s->buf, (size_t) n, pos) != 0) {
+            kl_say(s->log->env, KL_LOG_CRIT, errno, "%s/%020" PRId64 ".log: "
+                   "writing again at %" PRId64 " failed", s->log->path,
+                   f->base, pos);
+            return KL_STORAGE_ERROR;
+        }
+
+        pos += n;
+    }
+
+    return KL_OK;
+}
+
+
+/*
+ * A write-back that fails leaves pages that are clean and not on the disk, and
+ * the next fdatasync is a success.  That it failed may be known to a process
+ * that is no more, so it is never taken for granted that it did not.
+ *
+ * Clean pages are dropped from the cache, and are read from the disk then.
+ * Those that stay (dirty, being written, pinned by somebody's sendfile, or the
+ * file system keeps them) are written over with what they have, which makes
+ * them dirty: the fdatasync at the end of the recovery covers them.  Bounded by
+ * what is past the recovery point; mostly there is nothing to write.
+ */
+kl_rc_t
+kl_scan_settle(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end)
+{
+    void     *map;
+    size_t    i, n, run;
+    int64_t   page = sysconf(_SC_PAGESIZE), len;
+    kl_rc_t   rc;
+    uint8_t   here[KL_SETTLE_PAGES];
+
+    s->len = 0;
+    pos -= pos % page;
+
+    if (pos >= end) {
+        return KL_OK;
+    }
+
+    (void) posix_fadvise(f->fd, pos, 0, POSIX_FADV_DONTNEED);
+
+    for ( /* void */ ; pos < end; pos += len) {
+        len = end - pos < KL_SETTLE_PAGES * page ? end - pos
+                                                 : KL_SETTLE_PAGES * page;
+        n = (size_t) ((len + page - 1) / page);
+
+        map = mmap(NULL, (size_t) len, PROT_READ, MAP_SHARED, f->fd, pos);
+
+        if (map == MAP_FAILED || mincore(map, (size_t) len, here) != 0) {
+            memset(here, 1, n);
+        }
+
+        if (map != MAP_FAILED) {
+            munmap(map, (size_t) len);
+        }
+
+        for (i = 0; i < n; i = run + 1) {
+            for (run = i; run < n && (here[run] & 1); run++) { /* void */ }
+
+            if (run == i) {
+                continue;
+            }
+
+            rc = kl_scan_rewrite(s, f, pos + (int64_t) i * page,
+                                 run < n ? pos + (int64_t) run * page
+                                         : pos + len);
+            if (rc != KL_OK) {
+                return rc;
+            }
+        }
+    }
+
+    return KL_OK;
 }
 
 

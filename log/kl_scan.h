@@ -23,6 +23,12 @@ typedef struct {
 void kl_scan_init(kl_scan_t *s, kl_log_t *log);
 
 /*
+ * Before [pos, end) is read: nothing of it is in the page cache that is not on
+ * the disk and would not get there by an fdatasync.  Nobody writes meanwhile.
+ */
+kl_rc_t kl_scan_settle(kl_scan_t *s, kl_file_t *f, int64_t pos, int64_t end);
+
+/*
  * The batch at pos, which must end at or before end.  KL_CORRUPT, not logged:
  * there is none, or its CRC is wrong.
  */

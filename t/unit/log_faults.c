@@ -15,6 +15,7 @@
 #include "../../log/kl_io.c"
 #include "../../log/kl_metadata.c"
 #include "../../log/kl_open.c"
+#include "../../log/kl_pool.c"
 #include "../../log/kl_producer.c"
 #include "../../log/kl_read.c"
 #include "../../log/kl_recover.c"
@@ -492,6 +493,58 @@ work_commit(kl_log_t *log)
 
 
 static void
+work_other(kl_log_t *log)
+{
+    kl_offsets_t  o;
+
+    kl_snapshot(kl_part(shared, 1), &o);
+    append(kl_log_open(log->env, 1, o.incarnation, topic_id, kf_str(TOPIC), 1),
+           &x, &res);
+}
+
+
+/* A process dies while it takes a place from another partition. */
+static void
+dying_move(void)
+{
+    int           i, bad = 0;
+    kl_log_t     *other;
+    kl_offsets_t  o;
+
+    begin();
+    put_txn(100, 0);
+
+    for (i = 1; i < PRODS; i++) {
+        bad += put(i, 0, 20) != KL_OK;
+    }
+
+    is(bad, 0, "the pool is full");
+
+    kl_snapshot(kl_part(shared, kl_bind(shared, topic_id, 1)), &o);
+    other = kl_log_open(env, 1, o.incarnation, topic_id, kf_str(TOPIC), 1);
+    append_plain(other, 1, 10, 0, 1);
+
+    batch_make(&x, 1, 10, 0, 1);
+    batch_producer(&x, 50, 0, 0, 0);
+    ok(dies("pool.move", 0, work_other), "a process dies in an eviction");
+
+    for (i = 1; i < PRODS; i++) {
+        bad += put(i, 1, 20) != KL_OK;
+    }
+
+    is(bad, 0, "all go on");
+    is(offsets(plog).first_open_txn, 0, "what is open stays open");
+    is(append(other, &x, &res), KL_OK, "the other one, too");
+    is(kl_log_part(other)->producers_n + kl_log_part(plog)->producers_n,
+       PRODS, "no place is lost");
+    is(shared->used_producers, PRODS, "or counted twice");
+
+    kl_log_close(other);
+    end();
+}
+
+
+static void
 work_verify(kl_log_t *log)
 {
     kl_txn_verify(log, 77, 3, true, 1000000);
@@ -758,6 +811,7 @@ main(void)
 
     failing_undo();
     dying_markers();
+    dying_move();
 
     return done_testing();
 }

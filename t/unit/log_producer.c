@@ -194,8 +194,19 @@ test_pool(void)
 
     batch_make(&y, 1, 10, 0, 1);
     batch_producer(&y, 7, 0, 0, 0);
-    is(append(other, &y, &r), KL_NO_MEMORY,
-       "another partition that has none to drop");
+    is(append(other, &y, &r), KL_OK, "another partition takes one, too");
+    is(put(4, 0, 5, 1), 0, "the oldest of all is unknown");
+    is(put(7, 0, 5, 1), 45, "a younger one stayed");
+
+    for (i = 0; i < PRODS; i++) {
+        batch_make(&y, 1, 10, 0, 1);
+        batch_producer(&y, 200 + i, 0, 0, KF_ATTR_TRANSACTIONAL);
+        is(append(other, &y, &r), i < PRODS - 1 ? KL_OK : KL_NO_MEMORY,
+           "as long as there is one without a transaction");
+    }
+
+    is(offsets(plog).first_open_txn, 0, "ours is open");
+    is(put(101, 0, 0, 1), -1000 - KL_NO_MEMORY, "all others are gone");
     batch_make(&y, 1, 10, 0, 1);
     is(append(other, &y, &r), KL_OK, "takes plain batches");
 
