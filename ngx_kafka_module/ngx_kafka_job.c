@@ -7,11 +7,14 @@
  *
  *   RETENTION    log.retention.check.interval.ms
  *   CHECKPOINT   every minute: recovery points of what has grown, and the files
- *                of deleted topics that have stayed
+ *                of deleted topics that have stayed; flushes the journal first
  *   COMPACTION   every minute: the journal, when a segment was closed
  *   SWEEP        after opening, and when a worker has died: what it has not
  *                flushed; unknown directories
  *   REOPEN       when a partition has failed: from disk, less and less often
+ *
+ * A job that changes a partition (flushes it, finds its disk broken) wakes those
+ * who wait for it, as anybody else does: ngx_kafka_job_news().
  */
 
 #include "ngx_kafka_life.h"
@@ -42,6 +45,8 @@ typedef struct {
     _Atomic uint32_t     failed;
     int64_t              deadline_ms;
     bool                 clean;
+    int32_t              leader_epoch;          /* REOPEN: at its beginning */
+    _Atomic uint32_t     raise;                 /* REOPEN: it is not enough */
 } ngx_kafka_job_t;
 
 
@@ -53,6 +58,14 @@ static void ngx_kafka_job_done(void *ctx);
 static bool ngx_kafka_job_stops(ngx_kafka_job_t *job);
 static void ngx_kafka_job_each(ngx_kafka_job_t *job,
     bool (*visit)(ngx_kafka_broker_t *b, ngx_kafka_item_t *item, void *ctx));
+static void ngx_kafka_job_due(ngx_kafka_broker_t *b, int64_t due);
+static void ngx_kafka_job_news(ngx_kafka_broker_t *b, int32_t slot,
+    const kl_offsets_t *before);
+static void ngx_kafka_job_flush_journal(ngx_kafka_broker_t *b);
+static void ngx_kafka_job_reopen_all(ngx_kafka_job_t *job);
+static ngx_int_t ngx_kafka_job_raise(ngx_kafka_job_t *job);
+static bool ngx_kafka_job_offline(ngx_kafka_broker_t *b,
+    ngx_kafka_item_t *item, void *ctx);
 static bool ngx_kafka_job_retain(ngx_kafka_broker_t *b,
     ngx_kafka_item_t *item, void *ctx);
 static bool ngx_kafka_job_checkpoint(ngx_kafka_broker_t *b,
@@ -86,7 +99,8 @@ ngx_kafka_jobs_start(ngx_kafka_broker_t *b)
     /* what was found dead may have left data that nobody flushes */
 
     if (ngx_kafka_wake_bury(b)) {
-        atomic_store(&b->zone->jobs[NGX_KAFKA_JOB_SWEEP].due_ms, 0);
+        atomic_store(&b->zone->jobs[NGX_KAFKA_JOB_SWEEP].due_ms,
+                     ngx_kafka_mono_ms());
         ngx_kafka_wake_all(b, NGX_KAFKA_WAKE_DEATH);
     }
 
@@ -112,15 +126,51 @@ ngx_kafka_jobs_kick(ngx_kafka_broker_t *b, ngx_uint_t job)
         return;
     }
 
-    due = ngx_kafka_mono_ms();
-
-    if (job == NGX_KAFKA_JOB_REOPEN) {
-        due += b->jobs->reopen_ms;
-    }
-
-    atomic_store(&b->zone->jobs[job].due_ms, due);
+    atomic_store(&b->zone->jobs[job].due_ms, ngx_kafka_mono_ms());
 
     ngx_kafka_jobs_arm(b);
+}
+
+
+void
+ngx_kafka_sweep_soon(ngx_kafka_broker_t *b)
+{
+    ngx_kafka_jobs_kick(b, NGX_KAFKA_JOB_CHECKPOINT);
+}
+
+
+void
+ngx_kafka_jobs_failed(ngx_kafka_broker_t *b)
+{
+    if (b->jobs == NULL) {
+        return;
+    }
+
+    ngx_kafka_job_due(b, ngx_kafka_mono_ms() + b->jobs->reopen_ms);
+
+    if (!b->exiting) {
+        ngx_kafka_jobs_arm(b);
+    }
+}
+
+
+/* From any thread: something has failed, which is reopened at due. */
+static void
+ngx_kafka_job_due(ngx_kafka_broker_t *b, int64_t due)
+{
+    int64_t           was;
+    _Atomic int64_t  *p = &b->zone->jobs[NGX_KAFKA_JOB_REOPEN].due_ms;
+
+    if (atomic_exchange(&b->zone->failed, 1) == 0) {
+        atomic_store(p, due);
+        return;
+    }
+
+    was = atomic_load(p);
+
+    while (was > due && !atomic_compare_exchange_weak(p, &was, due)) {
+        /* void */
+    }
 }
 
 
@@ -216,6 +266,7 @@ ngx_kafka_job_work(void *ctx)
     ngx_kafka_job_t  *job = ctx;
 
     int                    rc;
+    int64_t                mark;
     ngx_kafka_zone_job_t  *zj = &job->broker->zone->jobs[job->job];
 
     rc = pthread_mutex_trylock(&zj->lock);
@@ -228,7 +279,12 @@ ngx_kafka_job_work(void *ctx)
         return;
     }
 
-    if (atomic_load(&zj->due_ms) <= ngx_kafka_mono_ms()) {
+    mark = ngx_kafka_mono_ms() - 1;
+
+    if (atomic_load(&zj->due_ms) <= mark + 1) {
+
+        /* whoever asks for it while it runs writes something else here */
+        atomic_store(&zj->due_ms, mark);
 
         ngx_memzero(&job->kc, sizeof(kc_t));
         job->io.broker = job->broker;
@@ -242,7 +298,8 @@ ngx_kafka_job_work(void *ctx)
 
         kc_done(&job->kc);
 
-        atomic_store(&zj->due_ms, job->next_ms == INT64_MAX
+        (void) atomic_compare_exchange_strong(&zj->due_ms, &mark,
+                                  job->next_ms == INT64_MAX
                                   ? INT64_MAX
                                   : ngx_kafka_mono_ms() + job->next_ms);
     }
@@ -271,6 +328,7 @@ ngx_kafka_job_run(ngx_kafka_job_t *job)
         break;
 
     case NGX_KAFKA_JOB_CHECKPOINT:
+        ngx_kafka_job_flush_journal(b);
         (void) ngx_kafka_journal_sweep(b);
         ngx_kafka_job_each(job, ngx_kafka_job_checkpoint);
         break;
@@ -283,6 +341,7 @@ ngx_kafka_job_run(ngx_kafka_job_t *job)
         job->next_ms = INT64_MAX;
         job->deadline_ms = 0;
 
+        ngx_kafka_job_flush_journal(b);
         ngx_kafka_job_each(job, ngx_kafka_job_flush);
         ngx_kafka_sweep_unknown(b);
         break;
@@ -291,7 +350,7 @@ ngx_kafka_job_run(ngx_kafka_job_t *job)
         atomic_store(&b->zone->failed, 0);
         atomic_store(&job->failed, 0);
 
-        ngx_kafka_job_each(job, ngx_kafka_job_reopen);
+        ngx_kafka_job_reopen_all(job);
 
         if (atomic_load(&job->failed)) {
             job->next_ms = ngx_min(b->jobs->reopen_ms * 2,
@@ -301,6 +360,11 @@ ngx_kafka_job_run(ngx_kafka_job_t *job)
 
         } else {
             b->jobs->reopen_ms = NGX_KAFKA_REOPEN_FIRST;
+
+            if (atomic_load(&b->zone->failed)) {
+                /* another one, meanwhile */
+                job->next_ms = NGX_KAFKA_REOPEN_FIRST;
+            }
         }
 
         break;
@@ -314,6 +378,10 @@ ngx_kafka_job_done(void *ctx)
     ngx_kafka_job_t  *job = ctx;
 
     job->broker->jobs->running &= ~(1 << job->job);
+
+    if (job->job == NGX_KAFKA_JOB_REOPEN) {
+        job->broker->leader_epoch = ngx_kafka_leader_epoch(job->broker);
+    }
 
     if (!job->broker->exiting) {
         ngx_kafka_jobs_arm(job->broker);
@@ -349,6 +417,56 @@ ngx_kafka_job_each(ngx_kafka_job_t *job,
 }
 
 
+/* What a job has made of a partition: told to all who wait, here too. */
+static void
+ngx_kafka_job_news(ngx_kafka_broker_t *b, int32_t slot,
+    const kl_offsets_t *before)
+{
+    kl_offsets_t  o;
+
+    kl_snapshot(kl_part(b->zone->parts, slot), &o);
+
+    if (o.incarnation != before->incarnation
+        || (o.state == before->state && o.flushed == before->flushed))
+    {
+        return;
+    }
+
+    if (o.state == KL_FAILED_STATE && slot != b->zone->journal_slot) {
+        ngx_kafka_job_due(b, ngx_kafka_mono_ms() + NGX_KAFKA_REOPEN_FIRST);
+    }
+
+    ngx_kafka_wake_slot_of_all(b, slot);
+}
+
+
+/* No catalog has it; the worker whose section it was may have died. */
+static void
+ngx_kafka_job_flush_journal(ngx_kafka_broker_t *b)
+{
+    int32_t        slot;
+    int64_t        flushed;
+    kl_log_t      *log;
+    kl_offsets_t   o;
+
+    slot = b->zone->journal_slot;
+    kl_snapshot(kl_part(b->zone->parts, slot), &o);
+
+    if (o.state != KL_OPEN || o.flushed == o.log_end) {
+        return;
+    }
+
+    log = ngx_kafka_journal_open(b, slot, o.incarnation);
+
+    if (log) {
+        (void) kl_flush(log, &flushed);
+        kl_log_close(log);
+
+        ngx_kafka_job_news(b, slot, &o);
+    }
+}
+
+
 static bool
 ngx_kafka_job_retain(ngx_kafka_broker_t *b, ngx_kafka_item_t *item,
     void *ctx)
@@ -378,6 +496,7 @@ ngx_kafka_job_retain(ngx_kafka_broker_t *b, ngx_kafka_item_t *item,
                      item->caching ? o.log_end : o.flushed, &removed);
 
     kl_log_close(log);
+    ngx_kafka_job_news(b, item->slot, &o);
 
     return true;
 }
@@ -402,7 +521,7 @@ ngx_kafka_job_checkpoint(ngx_kafka_broker_t *b, ngx_kafka_item_t *item,
 
     if (o.state == KL_FAILED_STATE) {
         /* however it came to be so */
-        atomic_store(&b->zone->failed, 1);
+        ngx_kafka_job_due(b, ngx_kafka_mono_ms() + NGX_KAFKA_REOPEN_FIRST);
     }
 
     if (o.state != KL_OPEN || o.incarnation != item->incarnation) {
@@ -431,6 +550,101 @@ ngx_kafka_job_checkpoint(ngx_kafka_broker_t *b, ngx_kafka_item_t *item,
     }
 
     kl_log_close(log);
+    ngx_kafka_job_news(b, item->slot, &o);
+
+    return true;
+}
+
+
+/*
+ * Records that only memory had (write.caching: a consumer may have read them)
+ * may be cut off, and others take their offsets.  So these are appended under a
+ * later leader epoch, from which consumers learn of it (KIP-320).  It is raised
+ * before the partitions are open, since they are appended to at once, and once
+ * only: they tell the epoch under which they were last appended to.
+ */
+static void
+ngx_kafka_job_reopen_all(ngx_kafka_job_t *job)
+{
+    job->leader_epoch = ngx_kafka_leader_epoch(job->broker);
+    atomic_store(&job->raise, 0);
+
+    ngx_kafka_job_each(job, ngx_kafka_job_offline);
+
+    if (atomic_load(&job->raise) && ngx_kafka_job_raise(job) != NGX_OK) {
+        atomic_fetch_add(&job->failed, 1);
+        return;
+    }
+
+    atomic_store(&job->raise, 0);
+
+    ngx_kafka_job_each(job, ngx_kafka_job_reopen);
+
+    if (atomic_load(&job->raise)) {
+        (void) ngx_kafka_job_raise(job);
+    }
+}
+
+
+static ngx_int_t
+ngx_kafka_job_raise(ngx_kafka_job_t *job)
+{
+    int32_t              epoch;
+    int64_t              wait;
+    kc_rc_t              rc;
+    kc_time_t            now;
+    kl_offsets_t         o;
+    ngx_kafka_broker_t  *b = job->broker;
+
+    if (ngx_kafka_coord_enter(b, &job->kc) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    now.wall_ms = ngx_kafka_wall_ms();
+    now.mono_ms = ngx_kafka_mono_ms();
+
+    rc = kc_raise_leader_epoch(&job->kc, now, &wait);
+    epoch = kc_leader_epoch(&job->kc);
+
+    ngx_kafka_coord_leave(b);
+
+    if (rc == KC_OK) {
+        ngx_kafka_job_flush_journal(b);
+
+        kl_snapshot(kl_part(b->zone->parts, b->zone->journal_slot), &o);
+
+        if (o.state == KL_OPEN && o.flushed >= wait) {
+            atomic_store(&b->zone->leader_epoch, epoch);
+            job->leader_epoch = epoch;
+            ngx_kafka_wake_all(b, NGX_KAFKA_WAKE_STATE);
+
+            return NGX_OK;
+        }
+    }
+
+    ngx_log_error(NGX_LOG_ERR, b->log, 0,
+                  "kafka_broker \"%V\": the leader epoch cannot be raised, "
+                  "failed partitions stay offline", &b->name);
+
+    return NGX_ERROR;
+}
+
+
+static bool
+ngx_kafka_job_offline(ngx_kafka_broker_t *b, ngx_kafka_item_t *item,
+    void *ctx)
+{
+    ngx_kafka_job_t  *job = ctx;
+
+    kl_offsets_t  o;
+
+    kl_snapshot(kl_part(b->zone->parts, item->slot), &o);
+
+    if (o.state == KL_FAILED_STATE && o.incarnation == item->incarnation
+        && o.leader_epoch >= job->leader_epoch)
+    {
+        atomic_store(&job->raise, 1);
+    }
 
     return true;
 }
@@ -457,15 +671,25 @@ ngx_kafka_job_reopen(ngx_kafka_broker_t *b, ngx_kafka_item_t *item,
         return false;
     }
 
+    if (o.leader_epoch >= job->leader_epoch) {
+        /* failed since: its turn is the next one */
+        atomic_store(&b->zone->failed, 1);
+        return true;
+    }
+
     log = ngx_kafka_item_open(b, item);
+    cut = false;
 
     if (log == NULL
-        || kl_recover(log, b->zone->leader_epoch, &item->config, &cut)
-           != KL_OK)
+        || kl_recover(log, job->leader_epoch, &item->config, &cut) != KL_OK)
     {
         atomic_fetch_add(&job->failed, 1);
 
     } else {
+        /* never open before, so nothing told of an epoch */
+        atomic_fetch_or(&job->raise, cut && o.leader_epoch < 0);
+        atomic_store(&b->zone->checkpoints[item->slot], 0);
+
         ngx_log_error(NGX_LOG_NOTICE, b->log, 0,
                       "kafka_broker \"%V\": partition %*s-%D is back",
                       &b->name, (size_t) item->topic.len, item->topic.data,
@@ -474,6 +698,7 @@ ngx_kafka_job_reopen(ngx_kafka_broker_t *b, ngx_kafka_item_t *item,
 
     if (log) {
         kl_log_close(log);
+        ngx_kafka_job_news(b, item->slot, &o);
     }
 
     return true;
@@ -510,6 +735,7 @@ ngx_kafka_job_flush(ngx_kafka_broker_t *b, ngx_kafka_item_t *item, void *ctx)
 
     if (log) {
         kl_log_close(log);
+        ngx_kafka_job_news(b, item->slot, &o);
     }
 
     return true;

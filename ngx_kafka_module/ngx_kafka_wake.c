@@ -47,7 +47,8 @@ static void ngx_kafka_wake_worker(ngx_kafka_broker_t *b, ngx_uint_t i,
     uint32_t why);
 static _Atomic uint64_t *ngx_kafka_wake_waiters(ngx_kafka_zone_t *zone,
     int32_t slot);
-static void ngx_kafka_wake_others(ngx_kafka_broker_t *b, int32_t slot);
+static void ngx_kafka_wake_others(ngx_kafka_broker_t *b, int32_t slot,
+    ngx_int_t except);
 static void ngx_kafka_wake_local(ngx_kafka_broker_t *b, int32_t slot);
 static void ngx_kafka_wake_unlist(ngx_kafka_broker_t *b,
     ngx_kafka_part_t *part);
@@ -320,6 +321,12 @@ ngx_kafka_wake_take(ngx_kafka_broker_t *b)
         for (w = 0; w < zone->parts_n + NGX_KAFKA_POINTS; w++) {
             ngx_kafka_wake_local(b, (int32_t) w);
         }
+
+        /* the end of a section, too, may have been its to flush */
+
+        if (ngx_kafka_is_open(b)) {
+            ngx_kafka_flush(b, b->journal);
+        }
     }
 
     if (why & NGX_KAFKA_WAKE_PARTS) {
@@ -348,6 +355,10 @@ ngx_kafka_wake_take(ngx_kafka_broker_t *b)
     if (why & NGX_KAFKA_WAKE_STATE) {
         ngx_kafka_broker_suspend(b);
         ngx_kafka_broker_step(b);
+
+        if (ngx_kafka_is_open(b)) {
+            b->leader_epoch = ngx_kafka_leader_epoch(b);
+        }
     }
 }
 
@@ -433,8 +444,15 @@ ngx_kafka_changed(ngx_kafka_broker_t *b, ngx_kafka_part_t *part)
 void
 ngx_kafka_wake_slot(ngx_kafka_broker_t *b, int32_t slot)
 {
-    ngx_kafka_wake_others(b, slot);
+    ngx_kafka_wake_others(b, slot, b->worker_slot);
     ngx_kafka_wake_local(b, slot);
+}
+
+
+void
+ngx_kafka_wake_slot_of_all(ngx_kafka_broker_t *b, int32_t slot)
+{
+    ngx_kafka_wake_others(b, slot, -1);
 }
 
 
@@ -451,7 +469,7 @@ ngx_kafka_wake_waiters(ngx_kafka_zone_t *zone, int32_t slot)
 
 
 static void
-ngx_kafka_wake_others(ngx_kafka_broker_t *b, int32_t slot)
+ngx_kafka_wake_others(ngx_kafka_broker_t *b, int32_t slot, ngx_int_t except)
 {
     uint64_t           bits, bit;
     ngx_uint_t         i, w;
@@ -477,7 +495,7 @@ ngx_kafka_wake_others(ngx_kafka_broker_t *b, int32_t slot)
             bits ^= bit;
             i = w * 64 + __builtin_ctzll(bit);
 
-            if (i == (ngx_uint_t) b->worker_slot) {
+            if ((ngx_int_t) i == except) {
                 continue;
             }
 
@@ -514,7 +532,7 @@ ngx_kafka_wake_all(ngx_kafka_broker_t *b, uint32_t why)
          */
 
         if (i == (ngx_uint_t) b->worker_slot
-            && !(why & NGX_KAFKA_WAKE_TOPICS))
+            && !(why & (NGX_KAFKA_WAKE_TOPICS|NGX_KAFKA_WAKE_DEATH)))
         {
             continue;
         }
