@@ -653,6 +653,10 @@ ngx_kafka_produce_append_one(ngx_kafka_request_t *r,
 
     if (!res.duplicate) {
         ngx_kafka_appended(b, p->part);
+
+    } else {
+        /* the worker that wrote it may have died before it flushed */
+        ngx_kafka_flush(b, p->part);
     }
 }
 
