@@ -66,7 +66,7 @@ lasting_make(int slot)
     uint8_t      id[16];
     topic_t     *t;
     const char  *fat[] = { "segment.bytes", "1048576", NULL };
-    const char  *quick[] = { "segment.ms", "100", NULL };
+    const char  *quick[] = { "segment.ms", "200", NULL };
 
     snprintf(name, sizeof(name), "%s.%.20s.%d", slot ? "quick" : "fat",
              options.name, generation);
