@@ -16,8 +16,8 @@ use Test::More;
 use Test::KafkaNginx;
 
 use Exporter 'import';
-our @EXPORT = qw(broker bootstrap finish tool cache cached here jars venv run_tap
-    output);
+our @EXPORT = qw(broker bootstrap nginx finish tool cache cached here jars venv
+    run_tap output);
 
 my ($here) = abs_path(__FILE__) =~ m{^(.*/t)/lib/Test/} or die;
 my $nginx;
@@ -41,6 +41,12 @@ sub broker {
 
 sub bootstrap {
     return $ENV{TEST_BOOTSTRAP} || '127.0.0.1:' . $nginx->port(0);
+}
+
+
+# The broker's nginx; a test that does things to it needs one of its own.
+sub nginx {
+    return $nginx || plan(skip_all => 'not for another broker');
 }
 
 
