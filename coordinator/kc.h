@@ -85,13 +85,15 @@ typedef struct {
     /*
      * The partition takes part in the transaction of this producer: appends of
      * its epoch may go on (kl_txn_verify, under the coordinator's lock).
-     * version: of transactions, 1 or 2.  May be called again, and may fail: the
-     * coordinator is asked once more when an append finds no such mark.  NULL:
-     * there are no partitions (compaction, tools).
+     * version: of transactions, 1 or 2.  number: grows from one transaction of
+     * the producer to the next, and a decision of it is not below (the journal
+     * offsets after both).  May be called again, and may fail: the coordinator
+     * is asked once more when an append finds no such mark.  NULL: there are no
+     * partitions (compaction, tools).
      */
     void     (*txn_open)(void *ctx, const struct kc_topic_s *t,
                          int32_t partition, int64_t producer_id, int16_t epoch,
-                         int version);
+                         int version, int64_t number);
 } kc_io_t;
 
 

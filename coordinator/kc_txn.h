@@ -14,12 +14,14 @@
  *
  *   1. flush the journal up to work->prepared;
  *   2. write a marker (work->producer_id, work->epoch, work->commit) into each
- *      of work->parts, unless that partition has no such transaction open, and
- *      flush them;
+ *      of work->parts, unless that partition has no such transaction open, or
+ *      one whose number is above work->prepared, and flush them;
  *   3. kc_txn_complete(), under the lock again.
  *
  * Every step may be repeated, by several workers at once: markers and
- * kc_txn_complete() are idempotent.  Whoever gets work from kc_end_txn() drives
+ * kc_txn_complete() are idempotent.  A driver may even be so late that the
+ * producer's next transaction is under way, with the same epoch up to version 4
+ * of EndTxn: the transactions' numbers tell them apart (kc_io_t).  Whoever gets work from kc_end_txn() drives
  * it and then answers.  Work that nobody waits for (a producer that was fenced,
  * a timeout, a worker that died, a recovery) is found by kc_txn_next_prepared()
  * after kc_txn_prepared_take() said so, after a recovery, and now and then.

@@ -151,7 +151,7 @@ kc_txn_tell(kc_t *kc, const kc_txn_t *t, const kc_txn_place_t *places,
 
         if (topic) {
             kc->io.txn_open(kc->io.ctx, topic, places[i].partition, t->pid,
-                            t->epoch, t->version);
+                            t->epoch, t->version, t->open->began);
         }
     }
 }

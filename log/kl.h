@@ -121,11 +121,14 @@ typedef struct {
     int64_t     bytes;              /* of all .log files */
     int32_t     leader_epoch;       /* of the last append */
     int64_t     aborted_last;       /* the last abort's marker, -1: none */
+    uint64_t    generation;         /* raised by bind, release, each opening */
 } kl_offsets_t;
 
 /* With caching false the high watermark is flushed, else log_end; the last
  * stable offset is the lower of that and first_open_txn (which is never below
- * log_start).  A fetch from above aborted_last has no aborted transactions. */
+ * log_start).  A fetch from above aborted_last has no aborted transactions.
+ * Offsets of one generation say nothing in another: opening may have cut the
+ * log, and what was appended since stands at the same offsets. */
 void kl_snapshot(kl_part_t *p, kl_offsets_t *o);
 
 
@@ -202,6 +205,8 @@ typedef struct {
     int64_t  next_offset;               /* acks=all waits for flushed >= this */
     int64_t  append_time_ms;            /* of a duplicate's original, else -1 */
     int64_t  log_start;
+    uint64_t generation;                /* as in kl_offsets_t: in another, the
+                                           batch may be gone */
 } kl_append_t;
 
 /*
@@ -227,6 +232,8 @@ kl_rc_t kl_append(kl_log_t *log, uint8_t *data, kf_batch_t *b,
  * coordinator is asked again, marks what it has, and the append is repeated.
  * from_zero (transaction version 2): the first batch must have sequence 0 even
  * if the partition knows nothing of the producer.
+ * number tells the producer's transactions apart where the epoch does not
+ * (version 1): it grows from one to the next.
  * KL_REFUSED: the partition has seen a later epoch (INVALID_PRODUCER_EPOCH).
  *
  * With cf->verify an append of a transactional batch checks, in this order:
@@ -238,7 +245,7 @@ kl_rc_t kl_append(kl_log_t *log, uint8_t *data, kf_batch_t *b,
  * INVALID_TXN_STATE in any case.
  */
 kl_rc_t kl_txn_verify(kl_log_t *log, int64_t producer_id, int16_t epoch,
-    bool from_zero, int64_t now_ms);
+    bool from_zero, int64_t number, int64_t now_ms);
 
 
 typedef struct {
@@ -247,6 +254,8 @@ typedef struct {
     int32_t  coordinator_epoch;
     bool     commit;
     bool     forced;
+    int64_t  decided;                   /* the transaction's number is not
+                                           above this; 0: not known */
 } kl_marker_t;
 
 typedef struct {
@@ -254,11 +263,13 @@ typedef struct {
     bool     written;
     int64_t  offset;                    /* of the marker, -1: none written */
     int64_t  next_offset;               /* done when flushed >= this */
+    uint64_t generation;                /* as in kl_offsets_t */
 } kl_marked_t;
 
 /*
  * Ends the producer's transaction in this partition.  Idempotent: without an
- * open (or marked) transaction at an epoch <= the marker's nothing is written
+ * open (or marked) transaction at an epoch <= the marker's, and with a number
+ * that is not above its `decided` (one that began later), nothing is written
  * and the answer is KL_OK; next_offset is then the log's end, as another
  * process may have written the marker and not flushed it.
  * forced (WriteTxnMarkers): is written in any case, but KL_REFUSED with

@@ -70,8 +70,8 @@ typedef struct {
     int64_t     bytes;
     int64_t     leader_epoch;
     int64_t     aborted_last;           /* as in kl_offsets_t */
+    int64_t     open_gen;               /* its generation */
 
-    int64_t     open_gen;               /* raised by each recovery */
     int64_t     first_base;             /* of the oldest segment */
     int64_t     segments_gen;           /* raised when the list changes */
     int64_t     dir_gen;                /* raised by each new file */
@@ -103,7 +103,7 @@ typedef struct {
     kl_mark_t   ring[KL_RING];
 } kl_pub_t;
 
-#define KL_PUB_HEAD   9                 /* words that kl_snapshot() copies */
+#define KL_PUB_HEAD   10                /* words that kl_snapshot() copies */
 #define KL_PUB_WORDS  (sizeof(kl_pub_t) / sizeof(int64_t))
 
 
@@ -141,6 +141,7 @@ typedef struct {
     uint32_t          child[4];         /* index + 1 */
     int64_t           id;
     int64_t           txn_first;        /* of the open transaction, -1: none */
+    int64_t           txn_number;       /* kl_txn_verify()'s; 0: not known */
     int64_t           last_ms;          /* wall clock; 0: not known */
     int64_t           ts_ms;            /* timestamp of the last batch, or -1 */
     uint32_t          open_prev;        /* in the list, if txn_first >= 0 */
@@ -262,6 +263,9 @@ kl_rc_t kl_enter(kl_log_t *log, const kl_config_t *cf, kl_pub_t *pub);
 /* The same without the lock, for readers. */
 kl_rc_t kl_look(kl_log_t *log, kl_pub_t *pub);
 kl_rc_t kl_state_rc(kl_log_t *log, const kl_pub_t *pub);
+/* The block is bound to the partition that the handle is of.  Without the lock:
+ * true or false by chance if it is bound anew meanwhile. */
+bool kl_is_bound(kl_log_t *log);
 /* Takes the partition offline; the lock is not held. */
 void kl_fail(kl_log_t *log, int64_t open_gen, int err, const char *why);
 void kl_fail_locked(kl_log_t *log, kl_pub_t *pub, int err, const char *why);

@@ -232,6 +232,7 @@ kl_producer_reserve(kl_log_t *log, int64_t id)
     memset(e->child, 0, sizeof(e->child));
     e->id = id;
     e->txn_first = -1;
+    e->txn_number = 0;
     e->last_ms = 0;
     e->ts_ms = KL_NO_TIMESTAMP;
     e->open_prev = 0;

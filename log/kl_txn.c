@@ -19,7 +19,7 @@
 
 kl_rc_t
 kl_txn_verify(kl_log_t *log, int64_t producer_id, int16_t epoch,
-    bool from_zero, int64_t now_ms)
+    bool from_zero, int64_t number, int64_t now_ms)
 {
     kl_rc_t         rc;
     kl_pub_t        pub;
@@ -28,6 +28,14 @@ kl_txn_verify(kl_log_t *log, int64_t producer_id, int16_t epoch,
 
     if (producer_id < 0 || epoch < 0) {
         return KL_REFUSED;
+    }
+
+    /* under the coordinator's lock nothing waits for a recovery */
+    kl_pub_load(p, &pub);
+
+    rc = kl_state_rc(log, &pub);
+    if (rc != KL_OK) {
+        return rc;
     }
 
     kl_part_lock(p);
@@ -65,6 +73,7 @@ kl_txn_verify(kl_log_t *log, int64_t producer_id, int16_t epoch,
 
     e->from_zero = from_zero;
     e->verified = epoch;
+    e->txn_number = number;
     e->last_ms = now_ms;
 
 unlock:
@@ -79,7 +88,11 @@ unlock:
 static bool
 kl_marker_is_due(const kl_producer_t *e, const kl_marker_t *m)
 {
-    return e != NULL && e->epoch <= m->producer_epoch
+    if (e == NULL || (m->decided && e->txn_number > m->decided)) {
+        return false;                   /* that one has been ended before */
+    }
+
+    return e->epoch <= m->producer_epoch
            && (e->txn_first >= 0
                || (e->verified != KL_NO_EPOCH
                    && e->verified <= m->producer_epoch));
@@ -107,6 +120,8 @@ kl_append_marker(kl_log_t *log, const kl_marker_t *m, const kl_config_t *cf,
     if (rc != KL_OK) {
         return rc;
     }
+
+    res->generation = (uint64_t) pub.open_gen;
 
     e = kl_producer_find(log, m->producer_id);
 

@@ -22,7 +22,8 @@ static int32_t ngx_kafka_io_bind(void *ctx, kf_uuid_t topic_id,
     int32_t partition);
 static void ngx_kafka_io_release(void *ctx, int32_t slot);
 static void ngx_kafka_io_txn_open(void *ctx, const kc_topic_t *t,
-    int32_t partition, int64_t producer_id, int16_t epoch, int version);
+    int32_t partition, int64_t producer_id, int16_t epoch, int version,
+    int64_t number);
 static void ngx_kafka_io_random(void *ctx, void *buf, size_t len);
 
 

@@ -118,6 +118,7 @@ ngx_kafka_txn_drive(ngx_kafka_broker_t *b, const kc_txn_work_t *work,
         m->marker.producer_id = work->producer_id;
         m->marker.producer_epoch = work->epoch;
         m->marker.commit = work->commit;
+        m->marker.decided = work->prepared;
     }
 
     ngx_queue_insert_tail(&b->drives, &d->queue);

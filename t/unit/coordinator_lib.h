@@ -43,6 +43,7 @@ typedef struct {
     int64_t     opened_pid;
     int16_t     opened_epoch;
     int         opened_version;
+    int64_t     opened_number;
     /* others */
     uint32_t    seed;
     kc_t        kc;
@@ -172,7 +173,7 @@ world_random(void *ctx, void *buf, size_t len)
 __attribute__((unused))
 static void
 world_txn_open(void *ctx, const kc_topic_t *t, int32_t partition, int64_t pid,
-    int16_t epoch, int version)
+    int16_t epoch, int version, int64_t number)
 {
     world_t  *w = ctx;
 
@@ -183,6 +184,7 @@ world_txn_open(void *ctx, const kc_topic_t *t, int32_t partition, int64_t pid,
     w->opened_pid = pid;
     w->opened_epoch = epoch;
     w->opened_version = version;
+    w->opened_number = number;
 }
 
 

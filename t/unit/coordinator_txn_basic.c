@@ -28,6 +28,7 @@ test_classic(void)
     is(w.opened_partition, 1, "the right one");
     is(w.opened_pid, 0, "of the producer");
     is(w.opened_version, 1, "of a classic transaction");
+    is(w.opened_number, w.end, "with the number of its first record");
     is(verify(11, &p, "t", 1), 0, "a Produce may go on");
     is(w.opened, 2, "and the partition is told again");
     is(verify(11, &p, "t", 2), KF_ERR_TRANSACTION_ABORTABLE,
@@ -45,6 +46,7 @@ test_classic(void)
     is(work.commit, true, "to a commit");
     is(work.epoch, 0, "with the same epoch");
     is(work.prepared, w.end, "once the decision is durable");
+    ok(work.prepared > w.opened_number, "which comes after the number");
     is_str(wrote(), "TransactionEnd", "one record decides");
     is_str(txn_state("a"), "PrepareCommit 0 0", "it is decided");
     is(verify(11, &p, "t", 1), KF_ERR_NOT_ENOUGH_REPLICAS,
@@ -64,6 +66,7 @@ test_classic(void)
     is(finish(3, &p, false), KF_ERR_INVALID_TXN_STATE, "but not its opposite");
 
     is(add(&p, "t", 0), 0, "the next transaction");
+    ok(w.opened_number > work.prepared, "has a number above all before");
     is(finish(3, &p, false), 0, "is aborted");
     is_str(txn_state("a"), "CompleteAbort 0 0", "with the same epoch");
     txn_check("classic transactions");

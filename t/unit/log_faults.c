@@ -547,7 +547,7 @@ dying_move(void)
 static void
 work_verify(kl_log_t *log)
 {
-    kl_txn_verify(log, 77, 3, true, 1000000);
+    kl_txn_verify(log, 77, 3, true, 0, 1000000);
 }
 
 
@@ -661,7 +661,7 @@ failing_undo(void)
     fault(NULL, 0, 0);
     is(offsets(plog).state, KL_FAILED_STATE, "the partition is offline");
     is(mark(plog, 1, false), KL_FAILED, "and takes nothing");
-    is(kl_txn_verify(plog, 9, 0, true, 1), KL_FAILED, "nor a mark");
+    is(kl_txn_verify(plog, 9, 0, true, 0, 1), KL_FAILED, "nor a mark");
     is(kl_recover(plog, 0, &config, &truncated), KL_OK, "until reopened");
     check_before(true, -1, "reopened");
     is(mark(plog, 1, false), KL_OK, "then it does");
@@ -759,7 +759,7 @@ dying_markers(void)
 
     begin_txn(false);
     ok(dies("txn.verify", 0, work_verify), "a process dies in a verification");
-    is(kl_txn_verify(plog, 77, 3, true, 1000000), KL_OK, "again");
+    is(kl_txn_verify(plog, 77, 3, true, 0, 1000000), KL_OK, "again");
     is(offsets(plog).first_open_txn, 2, "what is open stays open");
     config.verify = true;
     is(put_txn(77, 0), KL_REFUSED, "an old epoch");

@@ -39,7 +39,7 @@ put(int64_t pid, int16_t epoch, int32_t seq, int n, uint32_t tag)
 static kl_rc_t
 verify(int64_t pid, int16_t epoch, bool from_zero)
 {
-    return kl_txn_verify(plog, pid, epoch, from_zero, 1000000);
+    return kl_txn_verify(plog, pid, epoch, from_zero, 0, 1000000);
 }
 
 
@@ -146,10 +146,10 @@ test_verify(void)
 
     kl_snapshot(kl_part(shared, kl_bind(shared, topic_id, 1)), &o);
     other = kl_log_open(env, 1, o.incarnation, topic_id, kf_str(TOPIC), 1);
-    is(kl_txn_verify(other, 1, 0, true, 1), KL_FAILED,
+    is(kl_txn_verify(other, 1, 0, true, 0, 1), KL_FAILED,
        "a partition that is not open is not opened");
     is(kl_flush(other, &flushed), KL_OK, "it is opened");
-    is(kl_txn_verify(other, 1, 0, true, 1), KL_OK, "then it is verified");
+    is(kl_txn_verify(other, 1, 0, true, 0, 1), KL_OK, "then it is verified");
     kl_log_close(other);
 
     kl_release(shared, 0);
@@ -1046,11 +1046,51 @@ test_old_checkpoint(void)
 }
 
 
+/* With version 1 the epoch does not tell a transaction from the next one. */
+static void
+test_late_driver(void)
+{
+    kl_marker_t  m = { .producer_id = 1, .producer_epoch = 5, .commit = true,
+                       .decided = 110 };
+
+    begin();
+    is(kl_txn_verify(plog, 1, 5, false, 100, 1), KL_OK, "number 100");
+    put(1, 5, 0, 2, 0);
+    is(kl_append_marker(plog, &m, &config, 0, 1, &marked), KL_OK, "decided");
+    ok(marked.written, "it is ended");
+
+    is(kl_txn_verify(plog, 1, 5, false, 120, 1), KL_OK, "number 120");
+    is(kl_append_marker(plog, &m, &config, 0, 1, &marked), KL_OK,
+       "the same marker, late");
+    ok(!marked.written, "does not end the next one");
+    is(put(1, 5, 2, 1, 0), 0, "whose mark stays");
+    is(kl_append_marker(plog, &m, &config, 0, 1, &marked), KL_OK,
+       "later still");
+    ok(!marked.written, "nor when it has data");
+    is(kl_txn_verify(plog, 1, 5, false, 120, 1), KL_OK, "marked again");
+    m.decided = 120;
+    is(kl_append_marker(plog, &m, &config, 0, 1, &marked), KL_OK,
+       "its own decision");
+    ok(marked.written, "ends it");
+
+    kl_txn_verify(plog, 1, 5, false, 130, 1);
+    put(1, 5, 3, 1, 0);
+    restart();
+    m.decided = 125;
+    is(kl_append_marker(plog, &m, &config, 0, 1, &marked), KL_OK,
+       "after a restart");
+    ok(marked.written, "no number is known, and no driver is late");
+
+    end();
+}
+
+
 int
 main(void)
 {
     test_verify();
     test_markers();
+    test_late_driver();
     test_format();
     test_keeping();
     test_epochs();

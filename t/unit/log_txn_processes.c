@@ -88,7 +88,7 @@ writer(int i)
                    && res.unverified)
             {
                 rc = kl_txn_verify(log, i, (int16_t) board->epoch[i], true,
-                                   1000000);
+                                   0, 1000000);
                 if (rc != KL_OK) {
                     fail("verification", (int) rc);
                 }
