@@ -345,7 +345,7 @@ ngx_kafka_io_release(void *ctx, int32_t slot)
  */
 static void
 ngx_kafka_io_txn_open(void *ctx, const kc_topic_t *t, int32_t partition,
-    int64_t producer_id, int16_t epoch, int version)
+    int64_t producer_id, int16_t epoch, int version, int64_t number)
 {
     int32_t              slot;
     kl_log_t            *log;
