@@ -368,7 +368,7 @@ ngx_kafka_io_txn_open(void *ctx, const kc_topic_t *t, int32_t partition,
     log = kl_log_open(b->env, slot, o.incarnation, t->id, t->name, partition);
 
     if (log) {
-        (void) kl_txn_verify(log, producer_id, epoch, version >= 2,
+        (void) kl_txn_verify(log, producer_id, epoch, version >= 2, number,
                              ngx_kafka_wall_ms());
         kl_log_close(log);
     }
