@@ -231,6 +231,7 @@ kl_append(kl_log_t *log, uint8_t *data, kf_batch_t *b, const kl_config_t *cf,
     }
 
     res->log_start = pub.log_start;
+    res->generation = (uint64_t) pub.open_gen;
 
     rc = kl_producer_check(log, b, cf->verify, res, &e);
 

@@ -147,5 +147,5 @@ kl_log_is_current(kl_log_t *log)
 
     kl_snapshot(log->part, &o);
 
-    return o.incarnation == log->incarnation;
+    return o.incarnation == log->incarnation && kl_is_bound(log);
 }

@@ -7,10 +7,22 @@
 #include "kl_internal.h"
 
 
+/*
+ * Whoever opened the handle looked up the slot first and the incarnation then;
+ * the slot may have got another partition in between.
+ */
+bool
+kl_is_bound(kl_log_t *log)
+{
+    return kf_uuid_eq(log->part->topic_id, log->topic_id)
+           && log->part->partition == log->partition;
+}
+
+
 kl_rc_t
 kl_state_rc(kl_log_t *log, const kl_pub_t *pub)
 {
-    if ((uint64_t) pub->incarnation != log->incarnation) {
+    if ((uint64_t) pub->incarnation != log->incarnation || !kl_is_bound(log)) {
         return KL_GONE;
     }
 
@@ -40,7 +52,7 @@ kl_open_new(kl_log_t *log, const kl_config_t *cf)
 
     kl_snapshot(log->part, &o);
 
-    if (o.incarnation != log->incarnation) {
+    if (o.incarnation != log->incarnation || !kl_is_bound(log)) {
         rc = KL_GONE;
 
     } else if (o.state == KL_NEW) {
@@ -63,20 +75,27 @@ kl_enter(kl_log_t *log, const kl_config_t *cf, kl_pub_t *pub)
     kl_part_t  *p = log->part;
 
     for ( ;; ) {
-        kl_part_lock(p);
+        /* a recovery holds the lock while it reads the producers back */
         kl_pub_load(p, pub);
 
         rc = kl_state_rc(log, pub);
 
-        if (rc == KL_OK && p->needs_repair) {
-            rc = kl_repair(log, pub);
-        }
-
         if (rc == KL_OK) {
-            return KL_OK;
-        }
+            kl_part_lock(p);
+            kl_pub_load(p, pub);
 
-        kl_part_unlock(p);
+            rc = kl_state_rc(log, pub);
+
+            if (rc == KL_OK && p->needs_repair) {
+                rc = kl_repair(log, pub);
+            }
+
+            if (rc == KL_OK) {
+                return KL_OK;
+            }
+
+            kl_part_unlock(p);
+        }
 
         if (pub->state != KL_NEW || rc == KL_GONE) {
             return rc;

@@ -806,6 +806,7 @@ kl_recover_publish(kl_recovery_t *r)
     rc = KL_OK;
 
     if ((uint64_t) now.incarnation != r->log->incarnation
+        || !kl_is_bound(r->log)
         || (now.state != KL_NEW && now.state != KL_FAILED_STATE))
     {
         rc = KL_GONE;
@@ -918,7 +919,7 @@ kl_recover(kl_log_t *log, int32_t leader_epoch, const kl_config_t *cf,
 
     kl_snapshot(log->part, &o);
 
-    if (o.incarnation != log->incarnation) {
+    if (o.incarnation != log->incarnation || !kl_is_bound(log)) {
         rc = KL_GONE;
 
     } else if (o.state == KL_NEW || o.state == KL_FAILED_STATE) {

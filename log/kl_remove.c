@@ -96,7 +96,7 @@ kl_remove(kl_log_t *log)
     kl_pub_load(log->part, &pub);
 
     /* else the slot was given back before, and nobody opens it any more */
-    if ((uint64_t) pub.incarnation == log->incarnation) {
+    if ((uint64_t) pub.incarnation == log->incarnation && kl_is_bound(log)) {
         pub.state = KL_DELETED;
         kl_pub_store(log->part, &pub);
     }

@@ -194,6 +194,7 @@ kl_snapshot(kl_part_t *p, kl_offsets_t *o)
     o->bytes = w[6];
     o->leader_epoch = (int32_t) w[7];
     o->aborted_last = w[8];
+    o->generation = (uint64_t) w[9];
 
     /* DeleteRecords may pass a transaction's start */
     if (o->first_open_txn < o->log_start) {
