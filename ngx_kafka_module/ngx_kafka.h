@@ -89,7 +89,7 @@ struct ngx_kafka_broker_s {
     kl_shared_t            *parts;              /* in the zone; set with env */
     kl_env_t               *env;
     kc_t                    kc;
-    int32_t                 leader_epoch;       /* set when the state is OPEN */
+    int32_t                 leader_epoch;       /* to be told to clients */
     ngx_kafka_part_t       *journal;            /* slot 0 of the log's table */
     ngx_uint_t              state;              /* NGX_KAFKA_CLOSED … */
     ngx_int_t               worker_slot;        /* in the zone, -1: none */
@@ -175,12 +175,17 @@ ngx_int_t ngx_kafka_journal_flushed(ngx_kafka_broker_t *b, uint64_t epoch,
     int64_t wait);
 
 
+/* The epoch to append with: read right before, as it is raised before a
+ * partition is reopened, which other workers are told of a little later. */
+int32_t ngx_kafka_leader_epoch(ngx_kafka_broker_t *b);
+
+
 /* Clocks as the coordinator takes them; mono_ms is the same in all workers. */
 int64_t ngx_kafka_wall_ms(void);
 int64_t ngx_kafka_mono_ms(void);
 
 
-/* --- transactions ---------------------------------------------------------- */
+/* --- transactions -------------------------------------------------------- */
 
 /*
  * Drives decided transactions that nobody waits for.  all: also those that were
@@ -254,8 +259,9 @@ struct ngx_kafka_part_s {
     ngx_queue_t          watches;
     ngx_uint_t           refs;
     /* ngx_kafka_flush.c */
-    ngx_queue_t          flush_queue;
     int64_t              flush_wanted;          /* flush up to here; -1: none */
+    ngx_event_t          flush_retry;
+    ngx_kafka_broker_t  *flush_broker;          /* of flush_retry */
     ngx_kafka_part_t    *wake_next;             /* ngx_kafka_wake.c */
     unsigned             wake_listed:1;
     unsigned             flushing:1;
@@ -317,6 +323,15 @@ void ngx_kafka_part_offsets(ngx_kafka_part_t *part, ngx_kafka_offsets_t *o);
 int16_t ngx_kafka_part_ready(ngx_kafka_part_t *part, ngx_kafka_offsets_t *o);
 
 
+/* What a topic asks of its logs; the coordinator's lock is held.  *caching:
+ * write.caching.  (ngx_kafka_catalog.c) */
+void ngx_kafka_topic_config(ngx_kafka_broker_t *b, kc_t *kc,
+    const kc_topic_t *t, kl_config_t *cf, bool *caching);
+
+/* Files of deleted topics that nobody removes: soon, not in a minute. */
+void ngx_kafka_sweep_soon(ngx_kafka_broker_t *b);
+
+
 /* Drops all fetch sessions (ngx_kafka_session.c). */
 void ngx_kafka_sessions_done(ngx_kafka_broker_t *b);
 
@@ -332,6 +347,10 @@ void ngx_kafka_flush(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
 
 /* After an append: wakes watches, starts the flush. */
 void ngx_kafka_appended(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
+
+/* After KL_STORAGE_ERROR: if that took the partition offline, wakes those who
+ * wait for it and has it reopened. */
+void ngx_kafka_storage_failed(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
 
 
 /* --- threads -------------------------------------------------------------- */

@@ -4,13 +4,15 @@
  *   check ──> walk ──> append ──> wait ──> answer
  *
  * check    shape, size and CRC of each batch (here, it is quick);
- * walk     the records inside: here when small or uncompressed, else in a thread;
- * append   under the partition's lock, in the order of the connection: a request
- *          that is being walked holds back those behind it;
+ * walk     the records inside: here when small or uncompressed, else in a
+ * thread;
+ * append   under the partition's lock, in the order of the connection: a
+ *          request that is being walked holds back those behind it;
  * wait     acks=-1: until the high watermark has passed the batch (with
- *          write.caching off that is the flushed end) and the topic's own record
- *          in the journal is on the disk.  acks=1: for the latter alone.
- *          acks=0: never answered; an error closes the connection, as Kafka does.
+ *          write.caching off that is the flushed end) and the topic's own
+ *          record in the journal is on the disk.  acks=1: for the latter alone.
+ *          acks=0: never answered; an error closes the connection, as Kafka
+ *          does.
  *
  * Codes: PROTOCOL B.2, B.3.  KIP-98, KIP-360 (sequences), KIP-516 (topic ids).
  */
@@ -78,6 +80,7 @@ static ngx_uint_t ngx_kafka_produce_unverified(ngx_kafka_request_t *r,
     ngx_kafka_produce_part_t **list, kc_txn_part_t *parts);
 static void ngx_kafka_produce_appended(ngx_kafka_request_t *r);
 static void ngx_kafka_produce_wait(ngx_kafka_request_t *r);
+static int16_t ngx_kafka_produce_code(ngx_kafka_request_t *r, int16_t error);
 static bool ngx_kafka_produce_satisfied(ngx_kafka_produce_part_t *p);
 static void ngx_kafka_produce_woken(ngx_kafka_watch_t *w);
 static void ngx_kafka_produce_timeout(ngx_event_t *ev);
@@ -106,6 +109,10 @@ ngx_kafka_produce(ngx_kafka_request_t *r)
 
     for (i = 0; i < req->topic_data_n; i++) {
         n += ngx_max(req->topic_data[i].partition_data_n, 0);
+    }
+
+    if (!ngx_kafka_parts_ok(r, n)) {
+        return;
     }
 
     ctx->parts = ngx_kafka_calloc(r, n, ngx_kafka_produce_part_t);
@@ -612,14 +619,16 @@ ngx_kafka_produce_append_one(ngx_kafka_request_t *r,
     ngx_kafka_broker_t   *b = r->broker;
 
     if (p->part->gone) {
-        ngx_kafka_produce_fail(p, KF_ERR_UNKNOWN_TOPIC_OR_PARTITION, NULL);
+        ngx_kafka_produce_fail(p, ngx_kafka_produce_code(r,
+                                      KF_ERR_UNKNOWN_TOPIC_OR_PARTITION),
+                               NULL);
         return;
     }
 
     ngx_memzero(&res, sizeof(kl_append_t));
 
     rc = kl_append(p->part->log, p->data, &p->batch, &t->log,
-                   b->leader_epoch, now.wall_ms, &res);
+                   ngx_kafka_leader_epoch(b), now.wall_ms, &res);
 
     if (rc == KL_REFUSED) {
 
@@ -640,8 +649,14 @@ ngx_kafka_produce_append_one(ngx_kafka_request_t *r,
                       b->zone_size);
     }
 
+    if (rc == KL_STORAGE_ERROR) {
+        ngx_kafka_storage_failed(b, p->part);
+    }
+
     if (rc != KL_OK) {
-        ngx_kafka_produce_fail(p, ngx_kafka_log_error(rc), NULL);
+        ngx_kafka_produce_fail(p, ngx_kafka_produce_code(r,
+                                                 ngx_kafka_log_error(rc)),
+                               NULL);
         return;
     }
 
@@ -703,6 +718,15 @@ ngx_kafka_produce_wait(ngx_kafka_request_t *r)
 }
 
 
+/* A topic that was named by its id is unknown by its id. */
+static int16_t
+ngx_kafka_produce_code(ngx_kafka_request_t *r, int16_t error)
+{
+    return error == KF_ERR_UNKNOWN_TOPIC_OR_PARTITION
+           && r->header.api_version >= 13 ? KF_ERR_UNKNOWN_TOPIC_ID : error;
+}
+
+
 /* Also when waiting is of no use any more: then the error is set. */
 static bool
 ngx_kafka_produce_satisfied(ngx_kafka_produce_part_t *p)
@@ -713,7 +737,8 @@ ngx_kafka_produce_satisfied(ngx_kafka_produce_part_t *p)
     error = ngx_kafka_part_ready(p->part, &o);
 
     if (error) {
-        ngx_kafka_produce_fail(p, error, NULL);
+        ngx_kafka_produce_fail(p, ngx_kafka_produce_code(p->request, error),
+                               NULL);
         return true;
     }
 
@@ -766,7 +791,7 @@ ngx_kafka_produce_timeout(ngx_event_t *ev)
 
         } else if (!ctx->grace) {
 
-            /* the wake-up may be on its way; if it does not come, it was lost */
+            /* the wake-up may be on its way; if it never comes, it is lost */
 
             ctx->grace = 1;
             ngx_add_timer(&r->timer, NGX_KAFKA_GRACE);

@@ -3,9 +3,9 @@
  * 1-2: what kafka-transactions looks at, and how it ends a transaction that
  * hangs.
  *
- * Both read or write partitions, in a thread.  A marker that is asked for here is
- * written in any case; the coordinator's own idea of the transaction stays as it
- * is, as in Kafka.
+ * Both read or write partitions, in a thread.  A marker that is asked for here
+ * is written in any case; the coordinator's own idea of the transaction stays
+ * as it is, as in Kafka.
  */
 
 #include "ngx_kafka_api.h"
@@ -152,6 +152,10 @@ ngx_kafka_describe_producers(ngx_kafka_request_t *r)
         n += ngx_max(req->topics[i].partition_indexes_n, 0);
     }
 
+    if (!ngx_kafka_parts_ok(r, n)) {
+        return;
+    }
+
     ctx = ngx_kafka_producers_ctx(r, n);
     rsp = ngx_kafka_calloc(r, 1, kf_describe_producers_response_t);
 
@@ -166,7 +170,8 @@ ngx_kafka_describe_producers(ngx_kafka_request_t *r)
                                    kf_describe_producers_response_topics_t);
 
     for (i = 0; i < rsp->topics_n && rsp->topics; i++) {
-        kf_describe_producers_response_topics_t  *out = &rsp->topics[i];
+        kf_describe_producers_response_topics_t      *out = &rsp->topics[i];
+        kf_describe_producers_response_partitions_t  *p;
 
         out->name = req->topics[i].name;
         out->partitions_n = ngx_max(req->topics[i].partition_indexes_n, 0);
@@ -179,12 +184,10 @@ ngx_kafka_describe_producers(ngx_kafka_request_t *r)
         }
 
         for (j = 0; j < out->partitions_n; j++) {
-            out->partitions[j].partition_index =
-                                         req->topics[i].partition_indexes[j];
-            out->partitions[j].error_code =
-                     ngx_kafka_producers_part(r, out->name,
-                                              req->topics[i].partition_indexes[j],
-                                              &out->partitions[j]);
+            p = &out->partitions[j];
+            p->partition_index = req->topics[i].partition_indexes[j];
+            p->error_code = ngx_kafka_producers_part(r, out->name,
+                                                     p->partition_index, p);
         }
     }
 
@@ -299,6 +302,10 @@ ngx_kafka_write_txn_markers(ngx_kafka_request_t *r)
         }
     }
 
+    if (!ngx_kafka_parts_ok(r, n)) {
+        return;
+    }
+
     ctx = ngx_kafka_producers_ctx(r, n);
     rsp = ngx_kafka_calloc(r, 1, kf_write_txn_markers_response_t);
 
@@ -390,7 +397,8 @@ ngx_kafka_write_markers_work(void *data)
         it = &ctx->items[i];
 
         it->rc = kl_append_marker(it->part->log, &it->marker, &it->config,
-                                  task->request->broker->leader_epoch,
+                                  ngx_kafka_leader_epoch(
+                                                      task->request->broker),
                                   ngx_kafka_wall_ms(), &it->marked);
 
         if (it->rc == KL_OK) {
@@ -410,7 +418,7 @@ ngx_kafka_write_markers_done(void *data)
     ngx_kafka_producers_item_t                  *it;
     kf_write_txn_markers_response_partitions_t  *out;
 
-    /* readers wait for the last stable offset, whether this is answered or not */
+    /* readers wait for the last stable offset, answered or not */
 
     for (i = 0; i < ctx->items_n; i++) {
         if (ctx->items[i].part) {

@@ -1,10 +1,11 @@
 /*
  * CreateTopics (key 19), versions 2-7; DeleteTopics (key 20), versions 1-6;
- * InitProducerId (key 22), versions 0-5; DescribeConfigs (key 32), versions 1-4.
+ * InitProducerId (key 22), versions 0-5; DescribeConfigs (key 32), versions
+ * 1-4.
  *
- * The coordinator decides; here the lock is taken, the answer is held back until
- * the journal is on the disk, and files of deleted topics are removed, in a
- * thread, before the answer leaves, so that a topic made anew under the same
+ * The coordinator decides; here the lock is taken, the answer is held back
+ * until the journal is on the disk, and files of deleted topics are removed, in
+ * a thread, before the answer leaves, so that a topic made anew under the same
  * name starts with an empty directory.
  */
 
@@ -31,6 +32,7 @@ static ngx_int_t ngx_kafka_delete_open_topic(ngx_kafka_request_t *r,
 static void ngx_kafka_delete_flushed(ngx_kafka_request_t *r);
 static void ngx_kafka_delete_work(void *data);
 static void ngx_kafka_delete_done(void *data);
+static void ngx_kafka_delete_cancel(ngx_kafka_request_t *r);
 static void ngx_kafka_delete_cleanup(ngx_kafka_request_t *r);
 static ngx_int_t ngx_kafka_config_facts(ngx_kafka_request_t *r,
     kc_static_t *config);
@@ -132,8 +134,8 @@ ngx_kafka_delete_topics(ngx_kafka_request_t *r)
                                     ? ngx_max(req->topics_n, 0)
                                     : ngx_max(req->topic_names_n, 0);
         del->response.responses = ngx_kafka_calloc(r,
-                                          del->response.responses_n,
-                                          kf_delete_topics_response_responses_t);
+                                       del->response.responses_n,
+                                       kf_delete_topics_response_responses_t);
         if (del->response.responses == NULL) {
             ngx_kafka_fail(r, "no memory");
             return;
@@ -157,7 +159,7 @@ ngx_kafka_delete_topics(ngx_kafka_request_t *r)
         return;
     }
 
-    r->cancel = ngx_kafka_delete_cleanup;
+    r->cancel = ngx_kafka_delete_cancel;
     ngx_kafka_park_journal(r, call.wait, ngx_kafka_delete_flushed);
 }
 
@@ -240,7 +242,7 @@ ngx_kafka_delete_flushed(ngx_kafka_request_t *r)
 
     task = ngx_kafka_task_alloc(r->broker, sizeof(ngx_kafka_delete_task_t));
     if (task == NULL) {
-        ngx_kafka_delete_cleanup(r);
+        ngx_kafka_delete_cancel(r);
         r->cancel = NULL;
         ngx_kafka_fail(r, "no memory");
         return;
@@ -284,6 +286,15 @@ ngx_kafka_delete_done(void *data)
     }
 
     ngx_kafka_answer(r, &del->response);
+}
+
+
+/* Deleted, but not removed: whoever reads the journal does that. */
+static void
+ngx_kafka_delete_cancel(ngx_kafka_request_t *r)
+{
+    ngx_kafka_delete_cleanup(r);
+    ngx_kafka_sweep_soon(r->broker);
 }
 
 

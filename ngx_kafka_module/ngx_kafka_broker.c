@@ -240,6 +240,9 @@ ngx_kafka_broker_open(ngx_kafka_broker_t *b)
         /* whoever waits for the journal looks at its epoch */
         ngx_kafka_wake_own(b);
 
+        /* and relies on a flush that a worker may have died before */
+        ngx_kafka_flush(b, b->journal);
+
         if (!b->exiting) {
             ngx_kafka_listening_accept(b);
             ngx_kafka_jobs_start(b);

@@ -25,8 +25,6 @@ typedef struct {
 
 static ngx_int_t ngx_kafka_catalog_add(ngx_kafka_broker_t *b, kc_t *kc,
     const kc_topic_t *t, ngx_kafka_catalog_t *c, kf_str_t *name);
-static void ngx_kafka_catalog_config(ngx_kafka_broker_t *b, kc_t *kc,
-    const kc_topic_t *t, ngx_kafka_item_t *item);
 static void *ngx_kafka_catalog_thread(void *data);
 
 
@@ -95,7 +93,7 @@ ngx_kafka_catalog_add(ngx_kafka_broker_t *b, kc_t *kc, const kc_topic_t *t,
 
     first.topic_id = t->id;
     first.topic = *name;
-    ngx_kafka_catalog_config(b, kc, t, &first);
+    ngx_kafka_topic_config(b, kc, t, &first.config, &first.caching);
 
     if (c->n + t->partition_count > c->size) {
         size = 2 * (c->n + t->partition_count);
@@ -124,12 +122,11 @@ ngx_kafka_catalog_add(ngx_kafka_broker_t *b, kc_t *kc, const kc_topic_t *t,
 }
 
 
-static void
-ngx_kafka_catalog_config(ngx_kafka_broker_t *b, kc_t *kc, const kc_topic_t *t,
-    ngx_kafka_item_t *item)
+void
+ngx_kafka_topic_config(ngx_kafka_broker_t *b, kc_t *kc, const kc_topic_t *t,
+    kl_config_t *cf, bool *caching)
 {
     int64_t             policy;
-    kl_config_t        *cf = &item->config;
     const kc_static_t  *st = &b->config;
 
 #define ngx_kafka_conf(name)  kc_topic_config_int(kc, st, t, name)
@@ -154,7 +151,9 @@ ngx_kafka_catalog_config(ngx_kafka_broker_t *b, kc_t *kc, const kc_topic_t *t,
                       == KC_LOG_APPEND_TIME;
     cf->compacted = (policy & KC_POLICY_COMPACT) != 0;
 
-    item->caching = ngx_kafka_conf(KC_WRITE_CACHING) != 0;
+    cf->verify = true;
+
+    *caching = ngx_kafka_conf(KC_WRITE_CACHING) != 0;
 
 #undef ngx_kafka_conf
 }

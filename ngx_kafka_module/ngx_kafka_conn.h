@@ -28,6 +28,7 @@ extern ngx_module_t  ngx_stream_kafka_module;
 #define NGX_KAFKA_NAME_MAX       255            /* of what is kept for logs */
 
 #define NGX_KAFKA_KEY_PRODUCE    0
+#define NGX_KAFKA_KEY_FETCH      1
 #define NGX_KAFKA_KEY_VERSIONS   18
 
 
@@ -38,6 +39,7 @@ struct ngx_kafka_net_s {
     ngx_kafka_broker_t  *broker;
     ngx_queue_t          blocked;       /* may not read: memory is short */
     ngx_event_t          resume;
+    ngx_event_t          relief;        /* see ngx_kafka_net_relief() */
     ngx_kafka_conn_t    *grower;        /* may go on past the budget */
 };
 
@@ -167,6 +169,13 @@ ngx_kafka_request_t *ngx_kafka_request_create(ngx_kafka_conn_t *kc,
 void ngx_kafka_dispatch(ngx_kafka_conn_t *kc);
 /* Asks every parked request to answer early. */
 void ngx_kafka_hurry(ngx_kafka_conn_t *kc);
+/*
+ * Requests of this connection that wait for something to happen and can do
+ * without, with at least `least` bytes charged: *bytes is what they hold in all,
+ * *largest the largest.  end: they answer early, until *bytes have gone.
+ */
+void ngx_kafka_relieve(ngx_kafka_conn_t *kc, size_t least, ngx_uint_t end,
+    size_t *bytes, size_t *largest);
 /* Its answer is out: off the queue, freed or, while held, dead. */
 void ngx_kafka_request_end(ngx_kafka_request_t *r);
 /* The connection goes: cancels and ends. */

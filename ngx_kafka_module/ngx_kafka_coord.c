@@ -221,9 +221,16 @@ ngx_kafka_coord_attach(ngx_kafka_broker_t *b)
     }
 
     b->epoch = atomic_load(&zone->epoch);
-    b->leader_epoch = zone->leader_epoch;
+    b->leader_epoch = ngx_kafka_leader_epoch(b);
 
     return NGX_OK;
+}
+
+
+int32_t
+ngx_kafka_leader_epoch(ngx_kafka_broker_t *b)
+{
+    return atomic_load(&b->zone->leader_epoch);
 }
 
 
@@ -305,6 +312,7 @@ static int32_t
 ngx_kafka_io_bind(void *ctx, kf_uuid_t topic_id, int32_t partition)
 {
     int32_t            slot;
+    kl_offsets_t       o;
     ngx_kafka_io_t    *io = ctx;
     ngx_kafka_zone_t  *zone = io->broker->zone;
 
@@ -314,6 +322,13 @@ ngx_kafka_io_bind(void *ctx, kf_uuid_t topic_id, int32_t partition)
         zone->bindings[slot].topic_id = topic_id;
         zone->bindings[slot].partition = partition;
         zone->slots_n = ngx_max(zone->slots_n, (uint32_t) slot + 1);
+
+        kl_snapshot(kl_part(zone->parts, slot), &o);
+
+        if (o.state == KL_NEW) {
+            /* the checkpoint was of the partition that had it before */
+            atomic_store(&zone->checkpoints[slot], 0);
+        }
     }
 
     return slot;

@@ -3,9 +3,17 @@
  * what is appended meanwhile is covered by the one that follows it.  Other
  * workers may flush the same partition at the same time: a flush has no owner,
  * whoever ends first raises the flushed end.
+ *
+ *   idle ──post──> under way ──ok, all of it──> idle
+ *                   ↑     │ ok, more came: at once
+ *                   └─────┤ no memory, no descriptor: by a timer
+ *                         └ offline: REOPEN, or a recovery for the journal
  */
 
 #include "ngx_kafka_life.h"
+
+
+#define NGX_KAFKA_FLUSH_RETRY  200              /* ms */
 
 
 typedef struct {
@@ -21,6 +29,9 @@ static void ngx_kafka_flush_post(ngx_kafka_broker_t *b,
     ngx_kafka_part_t *part);
 static void ngx_kafka_flush_work(void *ctx);
 static void ngx_kafka_flush_done(void *ctx);
+static void ngx_kafka_flush_later(ngx_kafka_broker_t *b,
+    ngx_kafka_part_t *part);
+static void ngx_kafka_flush_again(ngx_event_t *ev);
 static void ngx_kafka_flush_rolled(ngx_kafka_broker_t *b,
     ngx_kafka_part_t *part);
 static void ngx_kafka_flush_rolled_work(void *ctx);
@@ -67,7 +78,7 @@ ngx_kafka_flush_post(ngx_kafka_broker_t *b, ngx_kafka_part_t *part)
 
     ctx = ngx_kafka_task_alloc(b, sizeof(ngx_kafka_flush_ctx_t));
     if (ctx == NULL) {
-        /* those who wait end at their deadline; the next append tries again */
+        ngx_kafka_flush_later(b, part);
         return;
     }
 
@@ -101,6 +112,7 @@ ngx_kafka_flush_done(void *data)
     ngx_kafka_flush_ctx_t  *ctx = data;
 
     int64_t              wanted;
+    kl_offsets_t         o;
     ngx_kafka_part_t    *part = ctx->part;
     ngx_kafka_broker_t  *b = ctx->broker;
 
@@ -120,16 +132,76 @@ ngx_kafka_flush_done(void *data)
 
     if (ctx->rc != KL_OK && ctx->rc != KL_GONE) {
 
-        if (part == b->journal) {
+        kl_snapshot(part->shared, &o);
+
+        if (o.state == KL_OPEN && o.incarnation == part->incarnation) {
+            ngx_kafka_flush_later(b, part);
+
+        } else if (part == b->journal) {
             ngx_kafka_broker_suspend(b);
 
         } else if (part->topic) {
-            atomic_store(&b->zone->failed, 1);
-            ngx_kafka_jobs_kick(b, NGX_KAFKA_JOB_REOPEN);
+            ngx_kafka_storage_failed(b, part);
         }
     }
 
     ngx_kafka_part_unref(b, part);
+}
+
+
+/* Whatever was short may be there again; a log never has to be given up. */
+static void
+ngx_kafka_flush_later(ngx_kafka_broker_t *b, ngx_kafka_part_t *part)
+{
+    ngx_event_t  *ev = &part->flush_retry;
+
+    if (ev->timer_set || part->gone || b->finished) {
+        return;
+    }
+
+    ev->handler = ngx_kafka_flush_again;
+    ev->data = part;
+    ev->log = b->log;
+    ev->cancelable = 1;
+    part->flush_broker = b;
+
+    ngx_kafka_part_ref(part);
+    ngx_add_timer(ev, NGX_KAFKA_FLUSH_RETRY);
+}
+
+
+static void
+ngx_kafka_flush_again(ngx_event_t *ev)
+{
+    kl_offsets_t         o;
+    ngx_kafka_part_t    *part = ev->data;
+    ngx_kafka_broker_t  *b = part->flush_broker;
+
+    kl_snapshot(part->shared, &o);
+
+    if (!part->gone && !b->finished && o.state == KL_OPEN
+        && o.incarnation == part->incarnation && o.flushed < o.log_end)
+    {
+        ngx_kafka_flush(b, part);
+    }
+
+    ngx_kafka_part_unref(b, part);
+}
+
+
+void
+ngx_kafka_storage_failed(ngx_kafka_broker_t *b, ngx_kafka_part_t *part)
+{
+    kl_offsets_t  o;
+
+    kl_snapshot(part->shared, &o);
+
+    if (o.state != KL_FAILED_STATE || o.incarnation != part->incarnation) {
+        return;
+    }
+
+    ngx_kafka_changed(b, part);
+    ngx_kafka_jobs_failed(b);
 }
 
 

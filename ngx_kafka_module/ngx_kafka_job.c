@@ -120,8 +120,6 @@ ngx_kafka_jobs_stop(ngx_kafka_broker_t *b)
 void
 ngx_kafka_jobs_kick(ngx_kafka_broker_t *b, ngx_uint_t job)
 {
-    int64_t  due;
-
     if (b->jobs == NULL || b->exiting) {
         return;
     }
@@ -521,7 +519,9 @@ ngx_kafka_job_checkpoint(ngx_kafka_broker_t *b, ngx_kafka_item_t *item,
 
     if (o.state == KL_FAILED_STATE) {
         /* however it came to be so */
-        ngx_kafka_job_due(b, ngx_kafka_mono_ms() + NGX_KAFKA_REOPEN_FIRST);
+        if (atomic_load(&b->zone->failed) == 0) {
+            ngx_kafka_job_due(b, ngx_kafka_mono_ms() + NGX_KAFKA_REOPEN_FIRST);
+        }
     }
 
     if (o.state != KL_OPEN || o.incarnation != item->incarnation) {
@@ -589,7 +589,7 @@ ngx_kafka_job_reopen_all(ngx_kafka_job_t *job)
 static ngx_int_t
 ngx_kafka_job_raise(ngx_kafka_job_t *job)
 {
-    int32_t              epoch;
+    int32_t              epoch, was;
     int64_t              wait;
     kc_rc_t              rc;
     kc_time_t            now;
@@ -614,7 +614,15 @@ ngx_kafka_job_raise(ngx_kafka_job_t *job)
         kl_snapshot(kl_part(b->zone->parts, b->zone->journal_slot), &o);
 
         if (o.state == KL_OPEN && o.flushed >= wait) {
-            atomic_store(&b->zone->leader_epoch, epoch);
+            was = atomic_load(&b->zone->leader_epoch);
+
+            while (was < epoch
+                   && !atomic_compare_exchange_weak(&b->zone->leader_epoch,
+                                                    &was, epoch))
+            {
+                /* void */
+            }
+
             job->leader_epoch = epoch;
             ngx_kafka_wake_all(b, NGX_KAFKA_WAKE_STATE);
 

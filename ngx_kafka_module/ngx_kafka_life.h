@@ -28,7 +28,7 @@ char *ngx_kafka_conf_broker(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 /* --- the zone ------------------------------------------------------------- */
 
 #define NGX_KAFKA_MAGIC       0x6b61666b612d7a31ULL
-#define NGX_KAFKA_LAYOUT      1                 /* raise with each change */
+#define NGX_KAFKA_LAYOUT      2                 /* raise with each change */
 
 #define NGX_KAFKA_ZONE_MIN    (2 * 1024 * 1024)
 
@@ -110,7 +110,10 @@ struct ngx_kafka_zone_s {
     uint64_t               kc_version;          /* kc_topics_version() seen */
     kc_state_t            *state_root;
     int32_t                journal_slot;
-    int32_t                leader_epoch;
+    int32_t                opened_slot;         /* the journal's, when last … */
+    uint64_t               opened_incarnation;  /* … OPEN */
+    uint32_t               cut;                 /* and the epoch not raised */
+    _Atomic int32_t        leader_epoch;
 
     ngx_kafka_zone_job_t   jobs[NGX_KAFKA_JOBS];
     ngx_kafka_slot_t       workers[KL_WORKER_SLOTS];
@@ -336,6 +339,8 @@ ngx_uint_t ngx_kafka_wake_bury(ngx_kafka_broker_t *b);
 /* Watches of a control block, here and elsewhere; any thread may call it for
  * the others, only the event loop for its own. */
 void ngx_kafka_wake_slot(ngx_kafka_broker_t *b, int32_t slot);
+/* The same from a thread: also the own worker's, through its eventfd. */
+void ngx_kafka_wake_slot_of_all(ngx_kafka_broker_t *b, int32_t slot);
 void ngx_kafka_wake_all(ngx_kafka_broker_t *b, uint32_t why);
 /* Watches of all control blocks of this worker. */
 void ngx_kafka_wake_own(ngx_kafka_broker_t *b);
@@ -354,6 +359,8 @@ void ngx_kafka_broker_quit(ngx_kafka_broker_t *b);
 
 void ngx_kafka_jobs_start(ngx_kafka_broker_t *b);
 void ngx_kafka_jobs_stop(ngx_kafka_broker_t *b);
+/* A partition has failed: REOPEN becomes due, if it was not to be sooner. */
+void ngx_kafka_jobs_failed(ngx_kafka_broker_t *b);
 /* Runs a job soon. */
 void ngx_kafka_jobs_kick(ngx_kafka_broker_t *b, ngx_uint_t job);
 /* Makes everything durable and marks the directory clean; needs to be alone.

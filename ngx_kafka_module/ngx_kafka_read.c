@@ -8,13 +8,16 @@
  *
  * Memory.  The bytes of requests that are held count against the broker's
  * budget.  Past it no connection begins a frame; half read ones go on one at a
- * time (`grower`), so that they cannot block each other.
+ * time (`grower`), so that they cannot block each other.  Requests end by
+ * themselves but for those that wait for records: when these hold most of what
+ * there is, the largest are answered early (`relief`).
  */
 
 #include "ngx_kafka_conn.h"
 
 
 static void ngx_kafka_net_resume(ngx_event_t *ev);
+static void ngx_kafka_net_relief(ngx_event_t *ev);
 static void ngx_kafka_conn_not_grower(ngx_kafka_conn_t *kc);
 static ngx_int_t ngx_kafka_conn_may_read(ngx_kafka_conn_t *kc);
 static ssize_t ngx_kafka_conn_recv(ngx_kafka_conn_t *kc, size_t *direct);
@@ -25,6 +28,9 @@ static ngx_int_t ngx_kafka_conn_begin(ngx_kafka_conn_t *kc, u_char **p,
 static ngx_int_t ngx_kafka_conn_fill(ngx_kafka_conn_t *kc, u_char **p,
     u_char *last);
 static ngx_int_t ngx_kafka_conn_frame(ngx_kafka_conn_t *kc);
+
+
+#define NGX_KAFKA_RELIEF  50                    /* ms: most blocks are short */
 
 
 u_char  *ngx_kafka_read_buffer;
@@ -59,6 +65,11 @@ ngx_kafka_net_init(ngx_kafka_broker_t *b)
     net->resume.handler = ngx_kafka_net_resume;
     net->resume.data = net;
     net->resume.log = ngx_cycle->log;
+
+    net->relief.handler = ngx_kafka_net_relief;
+    net->relief.data = net;
+    net->relief.log = ngx_cycle->log;
+    net->relief.cancelable = 1;
 
     ngx_queue_init(&net->blocked);
 
@@ -122,6 +133,58 @@ ngx_kafka_net_resume(ngx_event_t *ev)
 }
 
 
+/*
+ * Fetches may wait for days, as Kafka lets them, and their clients never become
+ * idle by it: without this they could keep the memory for as long.
+ */
+static void
+ngx_kafka_net_relief(ngx_event_t *ev)
+{
+    size_t               bytes, largest, least, over;
+    ngx_queue_t         *q;
+    ngx_kafka_net_t     *net = ev->data;
+    ngx_kafka_broker_t  *b = net->broker;
+
+    if (ngx_queue_empty(&net->blocked)) {
+        return;
+    }
+
+    bytes = 0;
+    largest = 0;
+
+    for (q = ngx_queue_head(&b->conns);
+         q != ngx_queue_sentinel(&b->conns);
+         q = ngx_queue_next(q))
+    {
+        ngx_kafka_relieve(ngx_queue_data(q, ngx_kafka_conn_t, queue), 1, 0,
+                          &bytes, &largest);
+    }
+
+    if (bytes > b->buffer_budget / 2) {
+        over = bytes - b->buffer_budget / 2;
+
+        /* the largest first, roughly */
+
+        for (least = largest / 2 + 1; over; least = least / 4 + 1) {
+
+            for (q = ngx_queue_head(&b->conns);
+                 q != ngx_queue_sentinel(&b->conns) && over;
+                 q = ngx_queue_next(q))
+            {
+                ngx_kafka_relieve(ngx_queue_data(q, ngx_kafka_conn_t, queue),
+                                  least, 1, &over, NULL);
+            }
+
+            if (least == 1) {
+                break;
+            }
+        }
+    }
+
+    ngx_add_timer(ev, NGX_KAFKA_RELIEF);
+}
+
+
 static void
 ngx_kafka_conn_not_grower(ngx_kafka_conn_t *kc)
 {
@@ -181,6 +244,10 @@ ngx_kafka_conn_may_read(ngx_kafka_conn_t *kc)
     if (!io->is_blocked) {
         io->is_blocked = 1;
         ngx_queue_insert_tail(&net->blocked, &io->blocked);
+
+        if (!net->relief.timer_set) {
+            ngx_add_timer(&net->relief, NGX_KAFKA_RELIEF);
+        }
     }
 
     return NGX_BUSY;

@@ -10,6 +10,10 @@
  * coordinator's lock is free meanwhile and the state word says RECOVERING, so
  * that nobody is inside a section and nobody waits for one.  A process that
  * dies here leaves the state word and a dead owner; the next one begins anew.
+ *
+ * An attempt may fail after it has opened the journal or cut something off, and
+ * the next one finds both done: what has to follow from them is kept in the
+ * zone (opened_*, cut) until it is.
  */
 
 #include "ngx_kafka_life.h"
@@ -24,13 +28,12 @@ static ngx_int_t ngx_kafka_coord_recover_all(ngx_kafka_broker_t *b,
 static ngx_int_t ngx_kafka_coord_recover_state(ngx_kafka_broker_t *b,
     kc_t *kc, ngx_kafka_io_t *io, ngx_uint_t *reopened);
 static ngx_int_t ngx_kafka_coord_recover_journal(ngx_kafka_broker_t *b,
-    ngx_kafka_io_t *io, bool *truncated);
+    ngx_kafka_io_t *io);
 static ngx_int_t ngx_kafka_coord_flush(ngx_kafka_broker_t *b,
     ngx_kafka_io_t *io);
 static ngx_int_t ngx_kafka_coord_raise(ngx_kafka_broker_t *b, kc_t *kc,
     ngx_kafka_io_t *io);
-static ngx_int_t ngx_kafka_coord_open_parts(ngx_kafka_broker_t *b, kc_t *kc,
-    ngx_uint_t *truncated);
+static ngx_int_t ngx_kafka_coord_open_parts(ngx_kafka_broker_t *b, kc_t *kc);
 static ngx_int_t ngx_kafka_coord_reconcile(ngx_kafka_broker_t *b, kc_t *kc,
     ngx_kafka_io_t *io);
 static ngx_int_t ngx_kafka_coord_reconcile_part(ngx_kafka_broker_t *b,
@@ -50,6 +53,7 @@ ngx_kafka_coord_recover(ngx_kafka_broker_t *b)
     uint64_t           epoch;
     ngx_int_t          done;
     ngx_uint_t         full, reopened;
+    kl_offsets_t       o;
     ngx_kafka_io_t     io;
     ngx_kafka_zone_t  *zone = b->zone;
 
@@ -120,6 +124,10 @@ ngx_kafka_coord_recover(ngx_kafka_broker_t *b)
         zone->leader_epoch = leader_epoch;
         zone->kc_version = kc_topics_version(&kc);
 
+        kl_snapshot(kl_part(zone->parts, zone->journal_slot), &o);
+        zone->opened_slot = zone->journal_slot;
+        zone->opened_incarnation = o.incarnation;
+
         epoch = atomic_load(&zone->epoch) + 1;
 
         if (reopened) {
@@ -172,12 +180,11 @@ static ngx_int_t
 ngx_kafka_coord_recover_all(ngx_kafka_broker_t *b, kc_t *kc,
     ngx_kafka_io_t *io)
 {
-    bool               cut;
     int64_t            wait, snapshot;
     uint32_t           i;
     ngx_int_t          clean;
     kc_time_t          now;
-    ngx_uint_t         first, truncated;
+    ngx_uint_t         first;
     kl_offsets_t       o;
     ngx_kafka_zone_t  *zone = b->zone;
 
@@ -213,7 +220,7 @@ ngx_kafka_coord_recover_all(ngx_kafka_broker_t *b, kc_t *kc,
         return NGX_ERROR;
     }
 
-    if (ngx_kafka_coord_recover_journal(b, io, &cut) != NGX_OK) {
+    if (ngx_kafka_coord_recover_journal(b, io) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -240,14 +247,11 @@ ngx_kafka_coord_recover_all(ngx_kafka_broker_t *b, kc_t *kc,
         return NGX_ERROR;
     }
 
-    truncated = cut;
-
-    if ((clean != NGX_OK && !first) || truncated) {
+    if ((clean != NGX_OK && !first) || zone->cut) {
         if (ngx_kafka_coord_raise(b, kc, io) != NGX_OK) {
             return NGX_ERROR;
         }
 
-        truncated = 0;
         clean = NGX_DECLINED;
 
     } else if (ngx_kafka_coord_flush(b, io) != NGX_OK) {
@@ -267,13 +271,16 @@ ngx_kafka_coord_recover_all(ngx_kafka_broker_t *b, kc_t *kc,
 
     b->deleted->nelts = 0;
 
-    if (ngx_kafka_coord_open_parts(b, kc, &truncated) != NGX_OK) {
+    if (ngx_kafka_coord_open_parts(b, kc) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    if (truncated && clean == NGX_OK
-        && ngx_kafka_coord_raise(b, kc, io) != NGX_OK)
-    {
+    if (clean != NGX_OK) {
+        /* raised already, for whatever was cut */
+        zone->cut = 0;
+    }
+
+    if (zone->cut && ngx_kafka_coord_raise(b, kc, io) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -286,18 +293,17 @@ static ngx_int_t
 ngx_kafka_coord_recover_state(ngx_kafka_broker_t *b, kc_t *kc,
     ngx_kafka_io_t *io, ngx_uint_t *reopened)
 {
-    bool               cut;
     int64_t            snapshot;
-    ngx_uint_t         truncated;
     kl_offsets_t       o;
     ngx_kafka_zone_t  *zone = b->zone;
 
     kl_snapshot(kl_part(zone->parts, zone->journal_slot), &o);
 
-    *reopened = (o.state != KL_OPEN);
-    cut = false;
+    *reopened = (o.state != KL_OPEN
+                 || zone->journal_slot != zone->opened_slot
+                 || o.incarnation != zone->opened_incarnation);
 
-    if (*reopened) {
+    if (o.state != KL_OPEN) {
         /* a new incarnation, so that nobody waits for offsets of the old one */
 
         kl_release(zone->parts, zone->journal_slot);
@@ -310,7 +316,7 @@ ngx_kafka_coord_recover_state(ngx_kafka_broker_t *b, kc_t *kc,
         return NGX_ERROR;
     }
 
-    if (ngx_kafka_coord_recover_journal(b, io, &cut) != NGX_OK) {
+    if (ngx_kafka_coord_recover_journal(b, io) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -318,13 +324,20 @@ ngx_kafka_coord_recover_state(ngx_kafka_broker_t *b, kc_t *kc,
         return NGX_ERROR;
     }
 
-    if (cut && ngx_kafka_coord_raise(b, kc, io) != NGX_OK) {
+    if (zone->cut && ngx_kafka_coord_raise(b, kc, io) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    /* a decision may have been appended whose replay had not begun */
+    /*
+     * A decision may have been appended whose replay had not begun, or the
+     * deletion of a topic been lost, which is opened from its files again.
+     */
 
-    if (ngx_kafka_coord_open_parts(b, kc, &truncated) != NGX_OK) {
+    if (ngx_kafka_coord_open_parts(b, kc) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (zone->cut && ngx_kafka_coord_raise(b, kc, io) != NGX_OK) {
         return NGX_ERROR;
     }
 
@@ -339,10 +352,11 @@ ngx_kafka_coord_recover_state(ngx_kafka_broker_t *b, kc_t *kc,
 
 
 static ngx_int_t
-ngx_kafka_coord_recover_journal(ngx_kafka_broker_t *b, ngx_kafka_io_t *io,
-    bool *truncated)
+ngx_kafka_coord_recover_journal(ngx_kafka_broker_t *b, ngx_kafka_io_t *io)
 {
+    bool               cut;
     kl_rc_t            rc;
+    uint32_t           before;
     kl_offsets_t       o;
     ngx_kafka_zone_t  *zone = b->zone;
 
@@ -354,13 +368,20 @@ ngx_kafka_coord_recover_journal(ngx_kafka_broker_t *b, ngx_kafka_io_t *io,
         return NGX_ERROR;
     }
 
-    *truncated = false;
-
     if (o.state == KL_OPEN) {
         return NGX_OK;
     }
 
-    rc = kl_recover(io->journal, 0, &ngx_kafka_journal_config, truncated);
+    /* an attempt that fails, or dies, may have cut all the same */
+
+    before = zone->cut;
+    zone->cut = 1;
+
+    rc = kl_recover(io->journal, 0, &ngx_kafka_journal_config, &cut);
+
+    if (rc == KL_OK && !cut) {
+        zone->cut = before;
+    }
 
     if (rc != KL_OK) {
         ngx_log_error(NGX_LOG_CRIT, b->log, 0,
@@ -406,7 +427,13 @@ ngx_kafka_coord_raise(ngx_kafka_broker_t *b, kc_t *kc, ngx_kafka_io_t *io)
         return NGX_ERROR;
     }
 
-    return ngx_kafka_coord_flush(b, io);
+    if (ngx_kafka_coord_flush(b, io) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    b->zone->cut = 0;
+
+    return NGX_OK;
 }
 
 
@@ -538,8 +565,7 @@ typedef struct {
 
 
 static ngx_int_t
-ngx_kafka_coord_open_parts(ngx_kafka_broker_t *b, kc_t *kc,
-    ngx_uint_t *truncated)
+ngx_kafka_coord_open_parts(ngx_kafka_broker_t *b, kc_t *kc)
 {
     ngx_int_t             rc;
     ngx_kafka_catalog_t   c;
@@ -554,7 +580,9 @@ ngx_kafka_coord_open_parts(ngx_kafka_broker_t *b, kc_t *kc,
 
         ngx_kafka_catalog_each(b, &c, ngx_kafka_coord_open_part, &ctx);
 
-        *truncated = atomic_load(&ctx.truncated);
+        if (atomic_load(&ctx.truncated)) {
+            b->zone->cut = 1;
+        }
 
         if (atomic_load(&ctx.failed)) {
             atomic_store(&b->zone->failed, 1);

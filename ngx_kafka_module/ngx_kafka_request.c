@@ -321,6 +321,46 @@ ngx_kafka_hurry(ngx_kafka_conn_t *kc)
 }
 
 
+void
+ngx_kafka_relieve(ngx_kafka_conn_t *kc, size_t least, ngx_uint_t end,
+    size_t *bytes, size_t *largest)
+{
+    ngx_queue_t      *p, *next;
+    ngx_kafka_req_t  *q;
+
+    for (p = ngx_queue_head(&kc->requests);
+         p != ngx_queue_sentinel(&kc->requests);
+         p = next)
+    {
+        next = ngx_queue_next(p);
+
+        q = (ngx_kafka_req_t *) ngx_queue_data(p, ngx_kafka_request_t, queue);
+
+        if (q->r.header.api_key != NGX_KAFKA_KEY_FETCH || !q->dispatched
+            || q->r.ready || q->hurried || q->r.hurry == NULL
+            || q->charged < least)
+        {
+            continue;
+        }
+
+        if (!end) {
+            *bytes += q->charged;
+            *largest = ngx_max(*largest, q->charged);
+            continue;
+        }
+
+        *bytes -= ngx_min(*bytes, q->charged);
+
+        q->hurried = 1;
+        q->r.hurry(&q->r);
+
+        if (*bytes == 0) {
+            break;
+        }
+    }
+}
+
+
 /* --- ends of a handler --------------------------------------------------- */
 
 void
@@ -649,6 +689,11 @@ ngx_kafka_journal_watch(ngx_kafka_watch_t *w)
     if (rc != NGX_OK) {
 
         /* done or not, nobody knows: the client has to ask again */
+
+        if (r->cancel) {
+            r->cancel(r);
+            r->cancel = NULL;
+        }
 
         ngx_kafka_fail(r, "answer relied on a journal that failed");
         return;

@@ -18,6 +18,8 @@ struct ngx_kafka_topics_s {
     ngx_uint_t         count;
 };
 
+#define NGX_KAFKA_TOPICS_SLICE  256             /* look-ups under one lock */
+
 #define ngx_kafka_topic_of(n, field)                                          \
     ((ngx_kafka_topic_t *)                                                    \
      ((u_char *) (n) - offsetof(ngx_kafka_topic_t, field)))
@@ -150,7 +152,7 @@ ngx_kafka_topic_by_id(ngx_kafka_broker_t *b, kf_uuid_t id,
 }
 
 
-/* Looks one name up in the coordinator and brings *t (may be NULL) up to date. */
+/* Looks one name up in the coordinator; brings *t (or NULL) up to date. */
 static ngx_int_t
 ngx_kafka_topic_validate(ngx_kafka_broker_t *b, ngx_kafka_topic_t **t,
     kf_str_t name)
@@ -170,7 +172,11 @@ ngx_kafka_topic_validate(ngx_kafka_broker_t *b, ngx_kafka_topic_t **t,
 
     kt = kc_topic_by_name(&b->kc, name);
 
-    if (old && (kt == NULL || !kf_uuid_eq(kt->id, old->id))) {
+    /* fewer partitions: a journal that failed has lost their record */
+
+    if (old && (kt == NULL || !kf_uuid_eq(kt->id, old->id)
+                || kt->partition_count < old->partition_count))
+    {
         ngx_kafka_topic_drop(b, old);
         old = NULL;
     }
@@ -257,13 +263,13 @@ ngx_kafka_topic_create(ngx_kafka_broker_t *b, const kc_topic_t *kt)
 }
 
 
-/* The coordinator's lock is held.  Partitions never become fewer. */
+/* The coordinator's lock is held.  Partitions are not fewer than before. */
 static ngx_int_t
 ngx_kafka_topic_update(ngx_kafka_broker_t *b, ngx_kafka_topic_t *t,
     const kc_topic_t *kt)
 {
+    bool                caching;
     int32_t            *slots;
-    int64_t             policy;
     kc_t               *kc = &b->kc;
     ngx_kafka_part_t  **parts;
     const kc_static_t  *st = &b->config;
@@ -296,24 +302,10 @@ ngx_kafka_topic_update(ngx_kafka_broker_t *b, ngx_kafka_topic_t *t,
 
     t->changed = kt->changed;
 
+    ngx_kafka_topic_config(b, kc, kt, &t->log, &caching);
+    t->caching = caching;
+
 #define ngx_kafka_conf(name)  kc_topic_config_int(kc, st, kt, name)
-
-    policy = ngx_kafka_conf(KC_CLEANUP_POLICY);
-
-    t->log.segment_bytes = ngx_kafka_conf(KC_SEGMENT_BYTES);
-    t->log.segment_ms = ngx_kafka_conf(KC_SEGMENT_MS);
-    t->log.segment_index_bytes = ngx_kafka_conf(KC_SEGMENT_INDEX_BYTES);
-    t->log.index_interval_bytes = ngx_kafka_conf(KC_INDEX_INTERVAL_BYTES);
-    t->log.retention_ms = policy & KC_POLICY_DELETE
-                          ? ngx_kafka_conf(KC_RETENTION_MS) : -1;
-    t->log.retention_bytes = policy & KC_POLICY_DELETE
-                             ? ngx_kafka_conf(KC_RETENTION_BYTES) : -1;
-    t->log.producer_expiration_ms =
-                   kc_broker_config_int(kc, st, KC_PRODUCER_ID_EXPIRATION_MS);
-    t->log.append_time = ngx_kafka_conf(KC_MESSAGE_TIMESTAMP_TYPE)
-                         == KC_LOG_APPEND_TIME;
-    t->log.compacted = (policy & KC_POLICY_COMPACT) != 0;
-    t->log.verify = true;
 
     t->rules.batch_bytes_max = (uint32_t) ngx_kafka_conf(KC_MAX_MESSAGE_BYTES);
     t->rules.output_bytes_max =
@@ -327,7 +319,6 @@ ngx_kafka_topic_update(ngx_kafka_broker_t *b, ngx_kafka_topic_t *t,
     t->rules.zstd_refused = false;
 
     t->compression = ngx_kafka_conf(KC_COMPRESSION_TYPE);
-    t->caching = ngx_kafka_conf(KC_WRITE_CACHING) != 0;
 
 #undef ngx_kafka_conf
 
@@ -458,14 +449,19 @@ ngx_kafka_part_unref(ngx_kafka_broker_t *b, ngx_kafka_part_t *part)
 }
 
 
+/*
+ * Only drops what is gone, with its descriptors and its waiters; entries that
+ * are there are brought up to date when they are used next, since each takes
+ * many look-ups and a change comes to all workers.
+ */
 void
 ngx_kafka_topics_refresh(ngx_kafka_broker_t *b)
 {
-    ngx_uint_t           i;
-    kf_str_t             name;
+    ngx_uint_t           i, n;
     ngx_array_t          all;
     ngx_pool_t          *pool;
-    ngx_kafka_topic_t   *t, **names;
+    const kc_topic_t    *kt;
+    ngx_kafka_topic_t  **t;
 
     if (b->topics == NULL || b->topics->count == 0) {
         return;
@@ -481,17 +477,26 @@ ngx_kafka_topics_refresh(ngx_kafka_broker_t *b)
         == NGX_OK)
     {
         ngx_kafka_topics_walk(b, &all);
-    }
 
-    names = all.elts;
+        t = all.elts;
 
-    for (i = 0; i < all.nelts; i++) {
-        t = names[i];
-        name.data = t->name.data;
-        name.len = t->name.len;
+        for (i = 0; i < all.nelts; /* void */ ) {
 
-        if (ngx_kafka_topic_validate(b, &t, name) == NGX_AGAIN) {
-            break;
+            if (ngx_kafka_coord_lock(b) != NGX_OK) {
+                break;
+            }
+
+            for (n = 0; n < NGX_KAFKA_TOPICS_SLICE && i < all.nelts; n++, i++) {
+                kt = kc_topic_by_id(&b->kc, t[i]->id);
+
+                if (kt == NULL
+                    || kt->partition_count < t[i]->partition_count)
+                {
+                    ngx_kafka_topic_drop(b, t[i]);
+                }
+            }
+
+            ngx_kafka_coord_unlock(b);
         }
     }
 

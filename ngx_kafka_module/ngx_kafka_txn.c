@@ -18,7 +18,7 @@
 #include "ngx_kafka_txn.h"
 
 
-#define NGX_KAFKA_SWEEP        1000     /* ms between sweeps while work is left */
+#define NGX_KAFKA_SWEEP        1000     /* ms, while work is left */
 #define NGX_KAFKA_SWEEP_YOUNG  2000     /* ms: its own driver is at it */
 #define NGX_KAFKA_SWEEP_MAX    64       /* drives begun by one sweep */
 
@@ -29,7 +29,6 @@ typedef struct {
     int32_t             partition;
     ngx_kafka_part_t   *part;           /* referenced; NULL: deleted */
     kl_config_t         config;
-    int32_t             leader_epoch;
     kl_marker_t         marker;
     kl_rc_t             rc;
 } ngx_kafka_mark_t;
@@ -114,7 +113,6 @@ ngx_kafka_txn_drive(ngx_kafka_broker_t *b, const kc_txn_work_t *work,
         m->drive = d;
         m->topic_id = work->parts[i].topic_id;
         m->partition = work->parts[i].partition;
-        m->leader_epoch = b->leader_epoch;
         m->marker.producer_id = work->producer_id;
         m->marker.producer_epoch = work->epoch;
         m->marker.commit = work->commit;
@@ -242,7 +240,8 @@ ngx_kafka_mark_work(void *ctx)
     ngx_kafka_mark_task_t  *task = ctx;
     ngx_kafka_mark_t       *m = task->mark;
 
-    m->rc = kl_append_marker(m->part->log, &m->marker, &m->config, m->leader_epoch,
+    m->rc = kl_append_marker(m->part->log, &m->marker, &m->config,
+                             ngx_kafka_leader_epoch(m->drive->broker),
                              ngx_kafka_wall_ms(), &res);
 
     if (m->rc == KL_OK) {
