@@ -140,7 +140,7 @@ typedef struct {
 /*
  * The first part of validating a produced records field, cheap and always on
  * the event loop: exactly one whole batch of magic 2 from a client, its shape,
- * size and CRC (PROTOCOL B.2 gives the codes).  On success *b is filled.
+ * size and CRC.  On success *b is filled.
  */
 void kf_batch_check(const uint8_t *data, size_t len,
     const kf_batch_rules_t *rules, kf_batch_t *b, kf_batch_verdict_t *v);

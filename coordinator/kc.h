@@ -244,7 +244,7 @@ const kc_topic_t *kc_topic_by_id(const kc_t *kc, kf_uuid_t id);
 /* In order of names; after = null starts.  NULL at the end. */
 const kc_topic_t *kc_topic_next(const kc_t *kc, kf_str_t after);
 uint32_t kc_topic_count(const kc_t *kc);
-/* What is wrong with a topic's name, as a static text; NULL when it is legal. */
+/* What is wrong with a topic's name, a static text; NULL when it is legal. */
 const char *kc_topic_name_problem(kf_str_t name);
 /* Broker-wide dynamic configs (resource type 4), sorted by name. */
 const kc_config_entry_t *kc_broker_configs(const kc_t *kc, uint32_t *n);

@@ -1,10 +1,10 @@
 /*
  * AlterConfigs and IncrementalAlterConfigs (KIP-339) of topics and the broker.
  *
- * Each resource of a request is refused or taken as a whole; those that are taken
- * are one decision.  A ConfigRecord carries the complete new set of overrides.
- * Broker configs of one node and of "all brokers" (empty name) are the same set
- * here: there is one broker.
+ * Each resource of a request is refused or taken as a whole; those that are
+ * taken are one decision.  A ConfigRecord carries the complete new set of
+ * overrides. Broker configs of one node and of "all brokers" (empty name) are
+ * the same set here: there is one broker.
  */
 
 #include <stdio.h>

@@ -10,7 +10,8 @@
 
 #include "kc_group_int.h"
 
-#define KC_SNAPSHOT_OFFSETS  2000           /* of one record: 4 KiB each */
+#define KC_SNAPSHOT_OFFSETS  2000           /* of one record */
+#define KC_SNAPSHOT_BYTES    (4 * 1024 * 1024)  /* … and their metadata */
 
 
 static bool
@@ -75,6 +76,7 @@ kc_snapshot_offsets(kc_writer_t *w, const kc_group_t *g,
     const kc_group_topic_t *t)
 {
     bool                             ok = true;
+    size_t                           bytes = 0;
     uint32_t                         i, n;
     const kc_offset_t               *o;
     kf_offsets_record_t              r;
@@ -100,7 +102,7 @@ kc_snapshot_offsets(kc_writer_t *w, const kc_group_t *g,
     for (i = 0; ok && i < t->n; i++) {
         o = &t->offsets[i];
 
-        if (i % KC_SNAPSHOT_OFFSETS == 0) {
+        if (bytes == 0) {
             rt.topic_id = t->topic->pub.id;
             rt.partitions = rp;
             rt.partitions_n = 0;
@@ -115,10 +117,17 @@ kc_snapshot_offsets(kc_writer_t *w, const kc_group_t *g,
             .expire_timestamp = o->note ? o->note->expire_ms : -1
         };
 
+        bytes += sizeof(kf_offsets_record_partitions_t)
+                 + kc_offset_metadata(o).len;
+
         if (i + 1 == t->n) {
             ok = kc_snapshot_put(w, KF_OFFSETS_RECORD, &r);
 
-        } else if (rt.partitions_n == KC_SNAPSHOT_OFFSETS) {
+        } else if (rt.partitions_n == KC_SNAPSHOT_OFFSETS
+                   || bytes >= KC_SNAPSHOT_BYTES)
+        {
+            bytes = 0;
+
             /* The same topic goes on in another batch: see kc_offset.c. */
             ok = kc_snapshot_put(w, KF_OFFSETS_RECORD, &r)
                  && kc_snapshot_batch(w);

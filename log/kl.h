@@ -212,7 +212,7 @@ typedef struct {
 /*
  * Appends one validated batch; its base offset and leader epoch (and, for
  * append_time, its timestamps) are patched in place.  Checks the producer's
- * epoch and sequence (PROTOCOL B.3) under the partition's lock, rolls the
+ * epoch and sequence (KIP-98, KIP-360) under the partition's lock, rolls the
  * segment when due, writes, indexes, publishes.  Errors leave the log as it
  * was.  b: from kf_batch_check(); b->base_offset is updated.
  */
@@ -221,7 +221,7 @@ kl_rc_t kl_append(kl_log_t *log, uint8_t *data, kf_batch_t *b,
     kl_append_t *res);
 
 /*
- * Transactions (PROTOCOL B.3, B.4, D; KIP-98, KIP-890).
+ * Transactions (KIP-98, KIP-890).
  *
  * kl_txn_verify() marks (producer id, epoch) as allowed to append transactional
  * batches here: the coordinator's word that the partition is in its ongoing

@@ -127,7 +127,7 @@ struct kl_part_s {
 } __attribute__((aligned(64)));
 
 
-/* One producer's state in one partition (PROTOCOL B.3). */
+/* One producer's state in one partition (KIP-98, KIP-360). */
 typedef struct {
     int32_t  first_seq;
     int32_t  last_seq;

@@ -1,5 +1,5 @@
 /*
- * Producer state of a partition (PROTOCOL B.3): epoch, sequences, the window
+ * Producer state of a partition (KIP-98, KIP-360): epoch, sequences, the window
  * of the last five batches, open transactions.
  *
  * Blocks come from one pool of the broker (kl_pool.c).  A partition's blocks

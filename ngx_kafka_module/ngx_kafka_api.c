@@ -162,6 +162,26 @@ ngx_kafka_note(ngx_kafka_request_t *r, int16_t error, kf_str_t topic)
 }
 
 
+ngx_uint_t
+ngx_kafka_parts_max(ngx_kafka_broker_t *b)
+{
+    return 2 * (ngx_uint_t) kl_shared_parts(b->parts) + 1000;
+}
+
+
+bool
+ngx_kafka_parts_ok(ngx_kafka_request_t *r, size_t n)
+{
+    if (n <= ngx_kafka_parts_max(r->broker)) {
+        return true;
+    }
+
+    ngx_kafka_fail(r, "request names more partitions than there can be");
+
+    return false;
+}
+
+
 int16_t
 ngx_kafka_check_leader_epoch(ngx_kafka_broker_t *b, int32_t epoch)
 {

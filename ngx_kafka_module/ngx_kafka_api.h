@@ -11,7 +11,7 @@
 #pragma GCC visibility push(hidden)
 
 
-/* How long a wake-up may be on its way when a wait is satisfied at its deadline. */
+/* How long a wake-up may be on its way when a wait is over at its deadline. */
 #define NGX_KAFKA_GRACE  100
 
 /* Handlers, one per API key. */
@@ -85,6 +85,13 @@ kc_time_t ngx_kafka_now(void);
 
 /* Notes the first error and topic of an answer, for the request's log line. */
 void ngx_kafka_note(ngx_kafka_request_t *r, int16_t error, kf_str_t topic);
+
+/*
+ * Partitions that one request may name: more than there can be would only be a
+ * way to make the broker allocate.  false: the request has been failed.
+ */
+ngx_uint_t ngx_kafka_parts_max(ngx_kafka_broker_t *b);
+bool ngx_kafka_parts_ok(ngx_kafka_request_t *r, size_t n);
 
 /* KIP-320: the client's idea of the leader epoch against ours. */
 int16_t ngx_kafka_check_leader_epoch(ngx_kafka_broker_t *b, int32_t epoch);

@@ -1,8 +1,8 @@
 /*
- * CreatePartitions (key 37), versions 0-3; DeleteRecords (key 21), versions 0-2;
- * AlterConfigs (key 33), versions 0-2; IncrementalAlterConfigs (key 44), versions
- * 0-1; ListConfigResources (key 74), versions 0-1; DescribeLogDirs (key 35),
- * versions 1-5.
+ * CreatePartitions (key 37), versions 0-3; DeleteRecords (key 21), versions
+ * 0-2; AlterConfigs (key 33), versions 0-2; IncrementalAlterConfigs (key 44),
+ * versions 0-1; ListConfigResources (key 74), versions 0-1; DescribeLogDirs
+ * (key 35), versions 1-5.
  */
 
 #include "ngx_kafka_api.h"
@@ -190,7 +190,7 @@ ngx_kafka_alter_configs(ngx_kafka_request_t *r)
 }
 
 
-/* KIP-1142; version 0 is KIP-714's list of client metrics, of which none are. */
+/* KIP-1142; version 0 is KIP-714's list of client metrics: there are none. */
 void
 ngx_kafka_list_config_resources(ngx_kafka_request_t *r)
 {
@@ -310,6 +310,10 @@ ngx_kafka_delete_records(ngx_kafka_request_t *r)
 
     for (i = 0; i < req->topics_n; i++) {
         n += ngx_max(req->topics[i].partitions_n, 0);
+    }
+
+    if (!ngx_kafka_parts_ok(r, n)) {
+        return;
     }
 
     ctx = ngx_kafka_calloc(r, 1, ngx_kafka_trim_ctx_t);

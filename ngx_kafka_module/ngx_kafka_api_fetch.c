@@ -32,6 +32,7 @@ typedef struct {
     ngx_kafka_offsets_t       offsets;
     int64_t                   upto;     /* may be read below */
     int16_t                   error;
+    unsigned                  fired:1;  /* its watch has to be set again */
     ngx_kafka_splice_t        splice;
     kf_fetch_response_aborted_transactions_t  *aborted;
     ngx_uint_t                aborted_n;
@@ -42,6 +43,7 @@ typedef struct {
     ngx_kafka_fetch_item_t   *items;
     ngx_uint_t                items_n;
     ngx_msec_t                deadline;
+    ngx_event_t               woken;    /* one look for all that fired */
     int64_t                   journal;  /* offset of the topics' records */
     unsigned                  full:1;
     unsigned                  by_id:1;
@@ -62,6 +64,7 @@ static bool ngx_kafka_fetch_look_one(ngx_kafka_request_t *r,
 static void ngx_kafka_fetch_park(ngx_kafka_request_t *r);
 static void ngx_kafka_fetch_unpark(ngx_kafka_request_t *r);
 static void ngx_kafka_fetch_woken(ngx_kafka_watch_t *w);
+static void ngx_kafka_fetch_again(ngx_event_t *ev);
 static void ngx_kafka_fetch_timeout(ngx_event_t *ev);
 static void ngx_kafka_fetch_hurry(ngx_kafka_request_t *r);
 static void ngx_kafka_fetch_answer(ngx_kafka_request_t *r);
@@ -110,7 +113,15 @@ ngx_kafka_fetch(ngx_kafka_request_t *r)
     ctx->full = full;
     r->cancel = ngx_kafka_fetch_cleanup;
 
-    if (ngx_kafka_fetch_items(r) != NGX_OK) {
+    switch (ngx_kafka_fetch_items(r)) {
+
+    case NGX_OK:
+        break;
+
+    case NGX_DECLINED:                  /* failed already */
+        return;
+
+    default:
         ngx_kafka_fetch_cleanup(r);
         r->cancel = NULL;
         ngx_kafka_fail(r, "no memory");
@@ -141,6 +152,10 @@ ngx_kafka_fetch_items(ngx_kafka_request_t *r)
         for (i = 0; i < req->topics_n; i++) {
             n += ngx_max(req->topics[i].partitions_n, 0);
         }
+    }
+
+    if (!ngx_kafka_parts_ok(r, n)) {
+        return NGX_DECLINED;
     }
 
     ctx->items = ngx_kafka_calloc(r, n, ngx_kafka_fetch_item_t);
@@ -361,6 +376,10 @@ ngx_kafka_fetch_unpark(ngx_kafka_request_t *r)
         ngx_del_timer(&r->timer);
     }
 
+    if (ctx->woken.posted) {
+        ngx_delete_posted_event(&ctx->woken);
+    }
+
     ctx->parked = 0;
     r->hurry = NULL;
 }
@@ -370,9 +389,37 @@ static void
 ngx_kafka_fetch_woken(ngx_kafka_watch_t *w)
 {
     ngx_kafka_fetch_item_t  *it = w->data;
-    ngx_kafka_request_t     *r = it->request;
+    ngx_kafka_fetch_ctx_t   *ctx = it->request->ctx;
 
-    ngx_kafka_watch_add(r->broker, it->part, w);
+    it->fired = 1;
+
+    /* many partitions change in one round: they are looked at together */
+
+    if (!ctx->woken.posted) {
+        ctx->woken.handler = ngx_kafka_fetch_again;
+        ctx->woken.data = it->request;
+        ctx->woken.log = it->request->conn->connection->log;
+        ngx_post_event(&ctx->woken, &ngx_posted_events);
+    }
+}
+
+
+static void
+ngx_kafka_fetch_again(ngx_event_t *ev)
+{
+    ngx_uint_t               i;
+    ngx_kafka_request_t     *r = ev->data;
+    ngx_kafka_fetch_ctx_t   *ctx = r->ctx;
+    ngx_kafka_fetch_item_t  *it;
+
+    for (i = 0; i < ctx->items_n; i++) {
+        it = &ctx->items[i];
+
+        if (it->fired) {
+            it->fired = 0;
+            ngx_kafka_watch_add(r->broker, it->part, &it->watch);
+        }
+    }
 
     if (ngx_kafka_fetch_look(r)) {
         ngx_kafka_fetch_unpark(r);
@@ -692,6 +739,10 @@ ngx_kafka_fetch_cleanup(ngx_kafka_request_t *r)
 
     if (r->timer.timer_set) {
         ngx_del_timer(&r->timer);
+    }
+
+    if (ctx->woken.posted) {
+        ngx_delete_posted_event(&ctx->woken);
     }
 
     for (i = 0; i < ctx->items_n; i++) {

@@ -11,8 +11,8 @@
  *
  * The state keeps no pointer to a parked request, only a ticket in the member.
  * Parking adds its watch while the coordinator's lock is still held, so that no
- * change comes between.  A worker that exits answers early with a code upon which
- * clients join again.
+ * change comes between.  A worker that exits answers early with a code upon
+ * which clients join again.
  */
 
 #include "ngx_kafka_api.h"

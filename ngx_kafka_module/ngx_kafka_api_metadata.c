@@ -8,6 +8,7 @@
  */
 
 #include "ngx_kafka_api.h"
+#include "../coordinator/kc_map.h"
 
 
 /* What Kafka answers without an authorizer: every operation of the resource. */
@@ -15,6 +16,7 @@
 #define NGX_KAFKA_CLUSTER_OPERATIONS  0x1fa0
 #define NGX_KAFKA_NO_OPERATIONS       INT32_MIN
 
+#define NGX_KAFKA_CREATE_MAX          32        /* topics made by one request */
 #define NGX_KAFKA_DESCRIBE_MAX        2000      /* partitions in one answer */
 
 
@@ -79,6 +81,12 @@ ngx_kafka_metadata(ngx_kafka_request_t *r)
     ngx_kafka_node_t        *node;
     kf_metadata_request_t   *req = r->body;
     kf_metadata_response_t   rsp;
+
+    if (req->topics_n > 0
+        && !ngx_kafka_parts_ok(r, (size_t) req->topics_n))
+    {
+        return;
+    }
 
     kf_init_metadata_response(&rsp);
 
@@ -182,8 +190,11 @@ ngx_kafka_metadata_listed(ngx_kafka_request_t *r, kc_call_t *call,
 {
     bool                            create;
     kc_rc_t                         rc, failed;
-    int32_t                         i;
+    int32_t                         i, made;
+    kf_str_t                        key;
     kc_t                           *kc = &r->broker->kc;
+    kc_map_t                        names;
+    kc_node_t                      *nodes;
     const kc_topic_t               *t;
     kf_metadata_request_t          *req = r->body;
     kf_metadata_request_topics_t   *in;
@@ -191,7 +202,10 @@ ngx_kafka_metadata_listed(ngx_kafka_request_t *r, kc_call_t *call,
 
     rsp->topics = ngx_kafka_calloc(r, req->topics_n,
                                    kf_metadata_response_topics_t);
-    if (rsp->topics == NULL) {
+    nodes = ngx_kafka_calloc(r, req->topics_n, kc_node_t);
+
+    if (rsp->topics == NULL || nodes == NULL) {
+        rsp->topics = NULL;
         return KC_NO_MEMORY;
     }
 
@@ -200,8 +214,25 @@ ngx_kafka_metadata_listed(ngx_kafka_request_t *r, kc_call_t *call,
                                      KC_AUTO_CREATE_TOPICS_ENABLE);
     failed = KC_OK;
 
+    ngx_memzero(&names, sizeof(names));
+    made = 0;
+
     for (i = 0; i < req->topics_n; i++) {
         in = &req->topics[i];
+
+        /* a name that comes twice is answered once, as in Kafka */
+
+        key = in->name;
+
+        if (key.data == NULL || !kf_uuid_is_zero(in->topic_id)) {
+            key.data = in->topic_id.b;
+            key.len = sizeof(in->topic_id.b);
+        }
+
+        if (!kc_map_insert(&names, &nodes[i], key, in)) {
+            continue;
+        }
+
         out = &rsp->topics[rsp->topics_n++];
 
         kf_init_metadata_response_topics(out);
@@ -222,7 +253,10 @@ ngx_kafka_metadata_listed(ngx_kafka_request_t *r, kc_call_t *call,
         } else {
             t = kc_topic_by_name(kc, in->name);
 
-            if (t == NULL && create) {
+            if (t == NULL && create && made++ >= NGX_KAFKA_CREATE_MAX) {
+                out->error_code = KF_ERR_LEADER_NOT_AVAILABLE;
+
+            } else if (t == NULL && create) {
                 rc = kc_auto_create_topic(kc, call, in->name,
                                           &out->error_code);
                 if (rc != KC_OK) {

@@ -77,6 +77,10 @@ ngx_kafka_list_offsets(ngx_kafka_request_t *r)
         n += ngx_max(req->topics[i].partitions_n, 0);
     }
 
+    if (!ngx_kafka_parts_ok(r, n)) {
+        return;
+    }
+
     ctx->lookups = ngx_kafka_calloc(r, n, ngx_kafka_lookup_t);
     ctx->response.topics_n = ngx_max(req->topics_n, 0);
     ctx->response.topics = ngx_kafka_calloc(r, ctx->response.topics_n,

@@ -4,8 +4,7 @@
  *   check ──> walk ──> append ──> wait ──> answer
  *
  * check    shape, size and CRC of each batch (here, it is quick);
- * walk     the records inside: here when small or uncompressed, else in a
- * thread;
+ * walk     the records inside: here when small or plain, else in a thread;
  * append   under the partition's lock, in the order of the connection: a
  *          request that is being walked holds back those behind it;
  * wait     acks=-1: until the high watermark has passed the batch (with
@@ -14,7 +13,7 @@
  *          acks=0: never answered; an error closes the connection, as Kafka
  *          does.
  *
- * Codes: PROTOCOL B.2, B.3.  KIP-98, KIP-360 (sequences), KIP-516 (topic ids).
+ * KIP-98, KIP-360 (sequences), KIP-516 (topic ids), KIP-890 (transactions).
  */
 
 #include "ngx_kafka_txn.h"

@@ -295,7 +295,7 @@ ngx_kafka_add_partitions_to_txn(ngx_kafka_request_t *r)
 
         if (r->header.api_version < 4) {
 
-            /* no code for the whole: the client asks again on a new connection */
+            /* no code for the whole: the client connects and asks again */
 
             ngx_kafka_fail(r, "partitions cannot be added to a transaction");
             return;

@@ -33,13 +33,13 @@ typedef struct {
 static ngx_kafka_sessions_t *ngx_kafka_sessions(ngx_kafka_broker_t *b);
 static ngx_kafka_session_t *ngx_kafka_session_find(ngx_kafka_sessions_t *all,
     int32_t id);
-static ngx_kafka_session_t *ngx_kafka_session_create(ngx_kafka_request_t *r,
+static ngx_kafka_session_t *ngx_kafka_session_create(
     ngx_kafka_sessions_t *all, const kf_fetch_request_t *req, bool by_id);
 static void ngx_kafka_session_free(ngx_kafka_sessions_t *all,
     ngx_kafka_session_t *s);
 static void ngx_kafka_session_empty(ngx_kafka_session_t *s);
 static int16_t ngx_kafka_session_update(ngx_kafka_session_t *s,
-    const kf_fetch_request_t *req);
+    const kf_fetch_request_t *req, ngx_uint_t max);
 static ngx_kafka_fetch_part_t *ngx_kafka_session_part(ngx_kafka_session_t *s,
     kf_str_t name, kf_uuid_t id, int32_t index);
 static ngx_kafka_fetch_part_t *ngx_kafka_session_add(ngx_kafka_session_t *s,
@@ -113,7 +113,9 @@ ngx_kafka_session_get(ngx_kafka_request_t *r, const kf_fetch_request_t *req,
                 return KF_ERR_INVALID_FETCH_SESSION_EPOCH;
             }
 
-            if (ngx_kafka_session_update(found, req) != KF_ERR_NONE) {
+            if (ngx_kafka_session_update(found, req,
+                                         ngx_kafka_parts_max(r->broker))
+                != KF_ERR_NONE) {
                 ngx_kafka_session_free(all, found);
                 return KF_ERR_FETCH_SESSION_ID_NOT_FOUND;
             }
@@ -133,7 +135,7 @@ ngx_kafka_session_get(ngx_kafka_request_t *r, const kf_fetch_request_t *req,
     }
 
     if (epoch == 0) {
-        *s = ngx_kafka_session_create(r, all, req, by_id);
+        *s = ngx_kafka_session_create(all, req, by_id);
 
     } else if (epoch != -1) {
         return KF_ERR_INVALID_FETCH_SESSION_EPOCH;
@@ -170,15 +172,13 @@ ngx_kafka_session_find(ngx_kafka_sessions_t *all, int32_t id)
 
 /* NULL: the cache is full, or no memory; the client stays sessionless. */
 static ngx_kafka_session_t *
-ngx_kafka_session_create(ngx_kafka_request_t *r, ngx_kafka_sessions_t *all,
+ngx_kafka_session_create(ngx_kafka_sessions_t *all,
     const kf_fetch_request_t *req, bool by_id)
 {
     int64_t               slots;
     ngx_queue_t          *q;
     ngx_kafka_broker_t   *b = all->broker;
     ngx_kafka_session_t  *s;
-
-    (void) r;
 
     slots = b->session_slots;
 
@@ -213,7 +213,9 @@ ngx_kafka_session_create(ngx_kafka_request_t *r, ngx_kafka_sessions_t *all,
     ngx_queue_init(&s->parts);
     ngx_rbtree_init(&s->index, &s->sentinel, ngx_str_rbtree_insert_value);
 
-    if (ngx_kafka_session_update(s, req) != KF_ERR_NONE || s->parts_n == 0) {
+    if (ngx_kafka_session_update(s, req, ngx_kafka_parts_max(b)) != KF_ERR_NONE
+        || s->parts_n == 0)
+    {
 
         ngx_kafka_session_empty(s);
         ngx_free(s);
@@ -276,9 +278,14 @@ ngx_kafka_sessions_done(ngx_kafka_broker_t *b)
 }
 
 
-/* Adds, changes and forgets partitions, as the request lists them. */
+/*
+ * Adds, changes and forgets partitions, as the request lists them.  A session
+ * has at most max of them: a client that wants more than the broker can have
+ * goes on without one.
+ */
 static int16_t
-ngx_kafka_session_update(ngx_kafka_session_t *s, const kf_fetch_request_t *req)
+ngx_kafka_session_update(ngx_kafka_session_t *s, const kf_fetch_request_t *req,
+    ngx_uint_t max)
 {
     int32_t                                    i, j;
     ngx_kafka_fetch_part_t                    *part;
@@ -296,7 +303,8 @@ ngx_kafka_session_update(ngx_kafka_session_t *s, const kf_fetch_request_t *req)
                                           in->partition);
 
             if (part == NULL) {
-                part = ngx_kafka_session_add(s, topic, in->partition);
+                part = s->parts_n < max
+                       ? ngx_kafka_session_add(s, topic, in->partition) : NULL;
                 if (part == NULL) {
                     return KF_ERR_UNKNOWN_SERVER_ERROR;
                 }

@@ -1,11 +1,12 @@
 /*
- * The coordinator's timers in this worker, and the points at which requests wait
- * for groups.
+ * The coordinator's timers in this worker, and the points at which requests
+ * wait for groups.
  *
  * Deadlines are in the coordinator's state.  Whoever releases its lock arms a
  * cancelable timer for the next one, a little apart from the other workers; the
  * first to fire does what is due, the others find it done.  A worker that opens
- * the broker looks as well, so deadlines do not depend on any one worker's life.
+ * the broker looks as well, so deadlines do not depend on any one worker's
+ * life.
  *
  * A point is a thing to wait for that is not a partition: one for each hash of
  * group ids.  Two groups may share one; a wake-up too many is harmless.
@@ -164,6 +165,15 @@ ngx_kafka_points_wake(ngx_kafka_broker_t *b)
     const uint32_t  *hashes;
 
     n = kc_woken_take(&b->kc, &hashes);
+
+    if (n == KC_WOKEN) {                /* there may be more than it notes */
+
+        for (i = 0; i < NGX_KAFKA_POINTS; i++) {
+            ngx_kafka_wake_slot(b, (int32_t) (b->zone->parts_n + i));
+        }
+
+        return;
+    }
 
     for (i = 0; i < n; i++) {
         ngx_kafka_wake_slot(b, (int32_t) (b->zone->parts_n

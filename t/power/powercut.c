@@ -15,8 +15,8 @@
  * is the order of the changes.  A sync is recorded at its begin and its end and
  * runs without the lock: it vouches only for what came before its begin.
  *
- * Not seen: writes through stdio, mmap or io_uring.  `rebuild check` finds them,
- * because then the record does not add up to the real directory.
+ * Not seen: writes through stdio, mmap or io_uring.  `rebuild check` finds
+ * them, because then the record does not add up to the real directory.
  */
 
 #define _GNU_SOURCE

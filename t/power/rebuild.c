@@ -17,10 +17,10 @@
  * What is promised to survive: of a file, changes that ended before an fsync or
  * fdatasync of it began that came to its end; of a directory, its entries
  * likewise.  A sync of a file says nothing about its name.  Of what is not
- * promised, a directory keeps any prefix (directories are journaled in order), a
- * file all, nothing, a prefix cut at a byte, or each of its sectors or pages as
- * it was at a moment of its own; its size may have grown without its data: then
- * there are zeros.
+ * promised, a directory keeps any prefix (directories are journaled in order),
+ * a file all, nothing, a prefix cut at a byte, or each of its sectors or pages
+ * as it was at a moment of its own; its size may have grown without its data:
+ * then there are zeros.
  */
 
 #define _GNU_SOURCE

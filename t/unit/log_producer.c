@@ -1,5 +1,5 @@
 /*
- * Producer state (PROTOCOL B.3): sequences, epochs, the window of five, the
+ * Producer state (KIP-98, KIP-360): sequences, epochs, the window of five, the
  * wrap-around, the pool, expiry, and all of it across restarts.
  */
 

@@ -60,8 +60,10 @@ SKIP: {
 
     my $r = $c->call('ApiVersions', 4,
         { ClientSoftwareName => 'wire', ClientSoftwareVersion => '1.0' });
-    ok(!(grep { $_->{Name} eq 'transaction.version' }
-        @{ $r->{FinalizedFeatures} || [] }), 'no transactions are announced');
+    my ($f) = grep { $_->{Name} eq 'transaction.version' }
+        @{ $r->{FinalizedFeatures} || [] };
+    is($f->{MaxVersionLevel}, 2, 'transactions of version 2');
+    cmp_ok($r->{FinalizedFeaturesEpoch}, '>=', 0, 'of an epoch to believe in');
 }
 
 # v3 leaves out the features whose lowest version is 0 (KAFKA-17011).

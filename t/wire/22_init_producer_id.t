@@ -33,8 +33,11 @@ for my $worker ($t->foreign ? () : $t->workers) {
     }
 }
 
-isnt($c->init_producer(transactional_id => 'tx')->{ErrorCode}, 0,
-    'a transactional id is refused') unless $t->foreign;
+my $tx = $c->init_producer(transactional_id => "tx-$$");
+is("$tx->{ErrorCode} $tx->{ProducerEpoch}", '0 0', 'a transactional id');
+my $again = $c->init_producer(transactional_id => "tx-$$");
+is("$again->{ProducerId} $again->{ProducerEpoch}", "$tx->{ProducerId} 1",
+    'again: the same id, the next epoch');
 is($c->init_producer(transactional_id => '')->{ErrorCode}, 42,
     'an empty one: INVALID_REQUEST');
 

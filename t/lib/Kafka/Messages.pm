@@ -261,6 +261,71 @@ ListConfigResources => [74, 0, 1, 0,
     'ThrottleTimeMs:i32; ErrorCode:i16;
      ConfigResources:[{ResourceName:str; ResourceType:i8<1+ =16>}]'],
 
+AddPartitionsToTxn => [24, 0, 5, 3,
+    'Transactions:[{TransactionalId:str<4+>; ProducerId:i64<4+>;
+     ProducerEpoch:i16<4+>; VerifyOnly:bool<4+>; Topics:[{Name:str;
+     Partitions:[i32]}]<4+>}]<4+>; V3AndBelowTransactionalId:str<0-3>;
+     V3AndBelowProducerId:i64<0-3>; V3AndBelowProducerEpoch:i16<0-3>;
+     V3AndBelowTopics:[{Name:str; Partitions:[i32]}]<0-3>',
+    'ThrottleTimeMs:i32; ErrorCode:i16<4+>;
+     ResultsByTransaction:[{TransactionalId:str<4+>;
+     TopicResults:[{Name:str; ResultsByPartition:[{PartitionIndex:i32;
+     PartitionErrorCode:i16}]}]<4+>}]<4+>;
+     ResultsByTopicV3AndBelow:[{Name:str;
+     ResultsByPartition:[{PartitionIndex:i32;
+     PartitionErrorCode:i16}]}]<0-3>'],
+
+AddOffsetsToTxn => [25, 0, 4, 3,
+    'TransactionalId:str; ProducerId:i64; ProducerEpoch:i16; GroupId:str',
+    'ThrottleTimeMs:i32; ErrorCode:i16'],
+
+EndTxn => [26, 0, 5, 3,
+    'TransactionalId:str; ProducerId:i64; ProducerEpoch:i16;
+     Committed:bool',
+    'ThrottleTimeMs:i32; ErrorCode:i16; ProducerId:i64<5+ =-1>;
+     ProducerEpoch:i16<5+ =-1>'],
+
+WriteTxnMarkers => [27, 1, 2, 1,
+    'Markers:[{ProducerId:i64; ProducerEpoch:i16;
+     TransactionResult:bool; Topics:[{Name:str;
+     PartitionIndexes:[i32]}]; CoordinatorEpoch:i32;
+     TransactionVersion:i8<2+>}]',
+    'Markers:[{ProducerId:i64; Topics:[{Name:str;
+     Partitions:[{PartitionIndex:i32; ErrorCode:i16}]}]}]'],
+
+TxnOffsetCommit => [28, 0, 6, 3,
+    'TransactionalId:str; GroupId:str; ProducerId:i64;
+     ProducerEpoch:i16; GenerationIdOrMemberEpoch:i32<3+ =-1>;
+     MemberId:str<3+>; GroupInstanceId:str?<3+>; Topics:[{Name:str<0-5>;
+     TopicId:uuid<6+>; Partitions:[{PartitionIndex:i32;
+     CommittedOffset:i64; CommittedLeaderEpoch:i32<2+ =-1>;
+     CommittedMetadata:str?}]}]',
+    'ThrottleTimeMs:i32; Topics:[{Name:str<0-5>; TopicId:uuid<6+>;
+     Partitions:[{PartitionIndex:i32; ErrorCode:i16}]}]'],
+
+DescribeProducers => [61, 0, 0, 0,
+    'Topics:[{Name:str; PartitionIndexes:[i32]}]',
+    'ThrottleTimeMs:i32; Topics:[{Name:str;
+     Partitions:[{PartitionIndex:i32; ErrorCode:i16; ErrorMessage:str?;
+     ActiveProducers:[{ProducerId:i64; ProducerEpoch:i32;
+     LastSequence:i32<=-1>; LastTimestamp:i64<=-1>;
+     CoordinatorEpoch:i32; CurrentTxnStartOffset:i64<=-1>}]}]}]'],
+
+DescribeTransactions => [65, 0, 0, 0,
+    'TransactionalIds:[str]',
+    'ThrottleTimeMs:i32; TransactionStates:[{ErrorCode:i16;
+     TransactionalId:str; TransactionState:str;
+     TransactionTimeoutMs:i32; TransactionStartTimeMs:i64;
+     ProducerId:i64; ProducerEpoch:i16; Topics:[{Topic:str;
+     Partitions:[i32]}]}]'],
+
+ListTransactions => [66, 0, 2, 0,
+    'StateFilters:[str]; ProducerIdFilters:[i64]; DurationFilter:i64<1+
+     =-1>; TransactionalIdPattern:str?<2+>',
+    'ThrottleTimeMs:i32; ErrorCode:i16; UnknownStateFilters:[str];
+     TransactionStates:[{TransactionalId:str; ProducerId:i64;
+     TransactionState:str}]'],
+
 # Asked for only to see how a key that the broker does not serve is treated.
 SaslHandshake => [17, 0, 1, 99, 'Mechanism:str',
     'ErrorCode:i16; Mechanisms:[str]'],
