@@ -70,7 +70,7 @@ export TEST_BUILD        := $(BABS)
 export TEST_NGINX_SAN    := $(SAN)
 
 # As many jobs as there are processors, unless told otherwise.
-ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc 2>/dev/null || echo 1)
 endif
 
