@@ -1,0 +1,168 @@
+#!/usr/bin/env perl
+
+# What an attempt that failed, or a worker that died, leaves behind: it is acted
+# on by whoever comes next, and nobody waits for the dead.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+
+use Test::More;
+use Time::HiRes qw(sleep time);
+
+use Kafka::Batch;
+use Test::KafkaFault;
+use Test::KafkaNginx qw(wait_for);
+
+use constant { EIO => 5, ENOSPC => 28, STORAGE => 56 };
+
+my $t = Test::KafkaFault->new(workers => 3);
+
+$t->allow(qr/exited on signal 9|Address already in use/);
+$t->run;
+
+
+sub epoch {
+    my ($topic) = @_;
+    my $epoch;
+
+    $t->insist(sub {
+        my $r = $_[0]->call('Metadata', 9, { Topics => [{ Name => $topic }],
+            AllowAutoTopicCreation => 0 });
+        $epoch = $r->{Topics}[0]{Partitions}[0]{LeaderEpoch};
+        return defined $epoch;
+    });
+
+    return $epoch;
+}
+
+
+# A client of another worker.
+sub elsewhere {
+    my ($c) = @_;
+    my $mine = $t->worker_of($c);
+    my ($worker) = grep { $_ != $mine } $t->workers;
+
+    return $t->client(worker => $worker, timeout => 20);
+}
+
+
+sub made {
+    my ($name) = @_;
+
+    return $t->insist(sub { my $e = $_[0]->create_topic($name)->{ErrorCode};
+        return $e == 0 || $e == 36 }, 20);
+}
+
+
+# The retry of a batch whose first writer died before it flushed.
+{
+    ok(made('twice'), 'a topic');
+
+    my $p = $t->client->init_producer;
+    my $batch = Kafka::Batch::batch(records => ['a'], sequence => 0,
+        producer_id => $p->{ProducerId}, producer_epoch => 0);
+
+    $t->arm('flush-before');
+    my $c = $t->client;
+    my $other = elsewhere($c);
+
+    $c->send('Produce', 9, { Acks => -1, TimeoutMs => 15000, TopicData => [{
+        Name => 'twice', PartitionData => [{ Index => 0,
+        Records => $batch }] }] });
+    ok($t->reached, 'duplicate: its first writer died');
+
+    my $since = time;
+    my $r = $other->produce('twice', 0, $batch, timeout_ms => 15000);
+    is($r->{ErrorCode}, 0, 'duplicate: acknowledged');
+    is($r->{BaseOffset}, 0, 'duplicate: as what it was');
+    cmp_ok(time - $since, '<', 3, 'duplicate: without waiting for the dead');
+}
+
+# A decision whose worker died before it flushed the journal.
+{
+    my $c = $t->client;
+    my $other = elsewhere($c);
+
+    $t->arm('flush-before');
+    $c->send('CreateTopics', 7, { timeoutMs => 10000, Topics => [{
+        Name => 'orphan', NumPartitions => 1, ReplicationFactor => 1 }] });
+    ok($t->reached, 'journal: its worker died');
+
+    my $since = time;
+    my $r = $other->produce('orphan', 0, Kafka::Batch::batch(),
+        timeout_ms => 15000);
+    is($r->{ErrorCode}, 0, 'journal: flushed by another');
+    cmp_ok(time - $since, '<', 5, 'journal: which took no time');
+}
+
+# Records that only memory had may be gone when a partition is reopened: those
+# that come in their place have a later leader epoch.
+{
+    is($t->client->create_topic('cached', 1, 'write.caching' => 'true')
+        ->{ErrorCode}, 0,
+        'reopened: a topic with write.caching');
+    is($t->client->produce('cached', 0, Kafka::Batch::batch(), acks => 1)
+        ->{ErrorCode}, 0, 'reopened: a record');
+
+    my $before = epoch('cached');
+
+    $t->arm('log.fdatasync=' . EIO);
+    ok(wait_for(sub { ($t->client->produce('cached', 0,
+        Kafka::Batch::batch(), acks => 1)->{ErrorCode} // 0) == STORAGE }, 10),
+        'reopened: it failed');
+    $t->disarm;
+
+    my $at;
+    ok($t->insist(sub {
+        my $r = $_[0]->produce('cached', 0, Kafka::Batch::batch(), acks => 1);
+        $at = $r->{BaseOffset};
+        return $r->{ErrorCode} == 0;
+    }, 20), 'reopened: it is back');
+
+    my $got;
+    $t->insist(sub { $got = $_[0]->fetch('cached', 0, $at)->{Records} });
+    cmp_ok(unpack('x12 N', $got), '>', $before,
+        'reopened: what follows has a later leader epoch');
+    ok(wait_for(sub { epoch('cached') > $before }, 5),
+        'reopened: which clients are told of');
+    is(scalar(grep { epoch('cached') <= $before } 1 .. 12), 0,
+        'reopened: by every worker');
+}
+
+# The journal loses a decision; the first attempt to open it again has no room
+# for the record of the new leader epoch.
+{
+    ok(made('kept'), 'cut: a topic');
+
+    my ($log) = reverse sort glob $t->data . '/@journal-0/*.log';
+    my $size = -s $log;
+    my $before = epoch('kept');
+
+    my $asked = $t->client(timeout => 10);
+
+    $t->arm('log.fdatasync=' . EIO);
+    $asked->send('CreateTopics', 7, { timeoutMs => 10000, Topics => [{
+        Name => 'lost', NumPartitions => 1, ReplicationFactor => 1 }] });
+    ok(wait_for(sub { $t->error_log =~ /stays closed/ }, 10),
+        'cut: the journal failed');
+
+    cmp_ok(-s $log, '>', $size, 'cut: after the decision was written');
+    truncate $log, $size + 20 or die;
+    my $marks = () = $t->error_log =~ /cannot raise the leader/g;
+    $t->arm('log.pwrite=' . ENOSPC);
+    ok(wait_for(sub { (() = $t->error_log =~ /cannot raise the leader/g)
+        > $marks }, 15), 'cut: an attempt ended behind the cut');
+    $t->disarm;
+
+    ok(made("after-$_"), 'cut: open again') for 1 .. 3;
+
+    my $r = eval { $asked->recv };
+    my $code = $r ? $r->{Topics}[0]{ErrorCode} : 'closed';
+    isnt($code, 0, "cut: a lost decision is not promised ($code)");
+    cmp_ok(epoch('kept'), '>', $before, 'cut: the leader epoch is raised');
+}
+
+$t->done;
