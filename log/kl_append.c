@@ -18,7 +18,7 @@ static bool
 kl_roll_is_due(const kl_pub_t *pub, const kf_batch_t *b, const kl_config_t *cf,
     int64_t now_ms)
 {
-    int64_t  waited, entries;
+    int64_t  since, latest, entries;
 
     if (pub->active_size == 0) {
         return false;
@@ -31,10 +31,11 @@ kl_roll_is_due(const kl_pub_t *pub, const kf_batch_t *b, const kl_config_t *cf,
         return true;
     }
 
-    waited = pub->first_ts_ms >= 0 ? b->max_timestamp_ms - pub->first_ts_ms
-                                   : now_ms - pub->created_ms;
+    /* a timestamp from the wire may be any number */
+    since = pub->first_ts_ms >= 0 ? pub->first_ts_ms : pub->created_ms;
+    latest = pub->first_ts_ms >= 0 ? b->max_timestamp_ms : now_ms;
 
-    if (waited > cf->segment_ms) {
+    if (since >= 0 && latest > since && latest - since > cf->segment_ms) {
         return true;
     }
 
@@ -65,6 +66,7 @@ kl_roll(kl_log_t *log, kl_pub_t *pub, int64_t now_ms)
 
     if (rc == KL_OK) {
         kl_index_write(log, f, pub, true);
+        kl_index_cut(log, f, pub);
 
         kl_pub_new_segment(pub, pub->log_end);
         pub->created_ms = now_ms;

@@ -232,6 +232,7 @@ kl_checkpoint_locked(kl_log_t *log, bool clean)
 
     if (rc == KL_OK) {
         kl_index_write(log, f, &pub, clean);
+        kl_index_cut(log, f, &pub);
         kl_pub_store(log->part, &pub);
         kl_file_unref(f);
 

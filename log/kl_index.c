@@ -148,6 +148,30 @@ kl_index_write(kl_log_t *log, kl_file_t *f, kl_pub_t *pub, bool last)
 }
 
 
+void
+kl_index_cut(kl_log_t *log, kl_file_t *f, const kl_pub_t *pub)
+{
+    int          i, fd;
+    int64_t      size;
+    struct stat  st;
+
+    for (i = 0; i < 2; i++) {
+        fd = i ? kl_file_time_fd(log, f) : kl_file_index_fd(log, f);
+        size = i ? pub->time_n * KL_TIME_ENTRY : pub->index_n * KL_INDEX_ENTRY;
+
+        if (fd == -1 || fstat(fd, &st) != 0 || st.st_size <= size) {
+            continue;
+        }
+
+        if (ftruncate(fd, size) != 0) {
+            kl_say(log->env, KL_LOG_WARN, errno, "%s/%020" PRId64 ".%s: "
+                   "cutting a failed write off failed", log->path, f->base,
+                   i ? "timeindex" : "index");
+        }
+    }
+}
+
+
 static int64_t
 kl_index_entries(const kl_pub_t *pub, kl_file_t *f, int fd, int64_t n,
     int64_t size)

@@ -356,6 +356,9 @@ void kl_index_note(kl_log_t *log, kl_file_t *f, kl_pub_t *pub,
     const kf_batch_t *b, int64_t interval);
 /* Writes pending entries; with close also the last time entry. */
 void kl_index_write(kl_log_t *log, kl_file_t *f, kl_pub_t *pub, bool close);
+/* Cuts off what a failed write left behind the entries that count: of a closed
+ * segment, the size of the file tells how many there are. */
+void kl_index_cut(kl_log_t *log, kl_file_t *f, const kl_pub_t *pub);
 /* The position to scan from for offset, and for a position. */
 int64_t kl_index_floor(kl_log_t *log, const kl_pub_t *pub, kl_file_t *f,
     int64_t offset);
@@ -437,7 +440,9 @@ void kl_producer_note(kl_log_t *log, kl_producer_t *e, bool reserved,
     const kf_batch_t *b, int32_t coordinator_epoch, int64_t now_ms,
     kl_pub_t *pub);
 void kl_producers_clear(kl_shared_t *sh, kl_part_t *p);
-void kl_producers_expire(kl_log_t *log, int64_t now_ms, int64_t after_ms);
+/* Takes the lock itself, more than once if there is much to do. */
+kl_rc_t kl_producers_expire(kl_log_t *log, const kl_config_t *cf,
+    int64_t now_ms);
 /* The first offset of all open transactions but e's (NULL: of all); INT64_MAX:
  * there is none. */
 int64_t kl_producers_first_open(kl_log_t *log, const kl_producer_t *e);

@@ -435,7 +435,7 @@ kl_producer_note(kl_log_t *log, kl_producer_t *e, bool reserved,
 
 /* --- expiry -------------------------------------------------------------- */
 
-#define KL_EXPIRE_BATCH  64
+#define KL_EXPIRE_BATCH  4096           /* under one lock */
 
 typedef struct {
     int64_t         now_ms;
@@ -466,34 +466,61 @@ kl_producer_expired(void *ctx, kl_producer_t *e)
 }
 
 
-void
-kl_producers_expire(kl_log_t *log, int64_t now_ms, int64_t after_ms)
+/* Each walk over the tree is one section of the lock; the next one may meet
+ * another state, but never needs the list of the last. */
+kl_rc_t
+kl_producers_expire(kl_log_t *log, const kl_config_t *cf, int64_t now_ms)
 {
+    bool          more;
     uint32_t      i;
+    kl_rc_t       rc;
+    kl_pub_t      pub;
     kl_part_t    *p = log->part;
     kl_shared_t  *sh = log->env->shared;
-    kl_expire_t   x;
+    kl_expire_t  *x;
 
-    if (after_ms < 0) {
-        return;
+    if (cf->producer_expiration_ms < 0) {
+        return KL_OK;
     }
 
+    x = malloc(sizeof(kl_expire_t));
+    if (x == NULL) {
+        return KL_NO_MEMORY;
+    }
+
+    x->now_ms = now_ms;
+    x->after_ms = cf->producer_expiration_ms;
+
     do {
-        x = (kl_expire_t) { .now_ms = now_ms, .after_ms = after_ms };
-
-        kl_producer_each(sh, p->root, kl_producer_expired, &x);
-
-        atomic_store(&p->producers_dirty, 1);
-
-        for (i = 0; i < x.n; i++) {
-            if (kl_producer_unlink(sh, p, x.e[i])) {
-                kl_producer_give(sh, x.e[i]);
-            }
+        rc = kl_enter(log, cf, &pub);
+        if (rc != KL_OK) {
+            break;
         }
 
-        atomic_store(&p->producers_dirty, 0);
+        x->n = 0;
+        kl_producer_each(sh, p->root, kl_producer_expired, x);
 
-    } while (x.n == KL_EXPIRE_BATCH);
+        if (x->n > 0) {
+            atomic_store(&p->producers_dirty, 1);
+
+            for (i = 0; i < x->n; i++) {
+                if (kl_producer_unlink(sh, p, x->e[i])) {
+                    kl_producer_give(sh, x->e[i]);
+                }
+            }
+
+            atomic_store(&p->producers_dirty, 0);
+        }
+
+        more = x->n == KL_EXPIRE_BATCH;
+
+        kl_part_unlock(p);
+
+    } while (more);
+
+    free(x);
+
+    return rc;
 }
 
 

@@ -256,13 +256,15 @@ kl_retain(kl_log_t *log, const kl_config_t *cf, int64_t now_ms, int64_t upto,
 
     *removed = 0;
 
-    rc = kl_enter(log, cf, &pub);
+    rc = kl_look(log, &pub);
     if (rc != KL_OK) {
         return rc;
     }
 
-    kl_producers_expire(log, now_ms, cf->producer_expiration_ms);
-    kl_part_unlock(log->part);
+    rc = kl_producers_expire(log, cf, now_ms);
+    if (rc != KL_OK) {
+        return rc;
+    }
 
     kl_jobs_lock(log->part);
     rc = kl_retain_segments(log, cf, now_ms, upto, removed);
