@@ -21,10 +21,11 @@
  * Every step may be repeated, by several workers at once: markers and
  * kc_txn_complete() are idempotent.  A driver may even be so late that the
  * producer's next transaction is under way, with the same epoch up to version 4
- * of EndTxn: the transactions' numbers tell them apart (kc_io_t).  Whoever gets work from kc_end_txn() drives
- * it and then answers.  Work that nobody waits for (a producer that was fenced,
- * a timeout, a worker that died, a recovery) is found by kc_txn_next_prepared()
- * after kc_txn_prepared_take() said so, after a recovery, and now and then.
+ * of EndTxn: the transactions' numbers tell them apart (kc_io_t).  Whoever gets
+ * work from kc_end_txn() drives it and then answers.  Work that nobody waits
+ * for (a producer that was fenced, a timeout, a worker that died, a recovery)
+ * is found by kc_txn_next_prepared() after kc_txn_prepared_take() said so,
+ * after a recovery, and now and then.
  *
  * Openness lives in the partition.  Whenever a partition becomes part of a
  * transaction, or is found to be, kc_io_t's txn_open() is called for its slot;

@@ -322,7 +322,8 @@ kl_rc_t kl_flush(kl_log_t *log, int64_t *flushed);
 
 /*
  * The same without the checkpoint that a closed segment asks for, which takes a
- * few syncs more that nobody waits for: rolled tells that kl_checkpoint() is due.
+ * few syncs more that nobody waits for: rolled tells that kl_checkpoint() is
+ * due.
  */
 kl_rc_t kl_flush_data(kl_log_t *log, int64_t *flushed, bool *rolled);
 

@@ -4,9 +4,9 @@
  * Under the partition's lock, in this order: the producer's sequence is
  * checked, the segment rolled if due, an abort put into the transaction index,
  * the bytes written at the published end, the index entry kept, the producer's
- * window moved, the new numbers published.  Whoever fails or dies before the last step leaves the log as it
- * was: bytes past the published end are cut off by the next one that gets the
- * lock.
+ * window moved, the new numbers published.  Whoever fails or dies before the
+ * last step leaves the log as it was: bytes past the published end are cut off
+ * by the next one that gets the lock.
  */
 
 #include <unistd.h>

@@ -171,8 +171,8 @@ void ngx_kafka_dispatch(ngx_kafka_conn_t *kc);
 void ngx_kafka_hurry(ngx_kafka_conn_t *kc);
 /*
  * Requests of this connection that wait for something to happen and can do
- * without, with at least `least` bytes charged: *bytes is what they hold in all,
- * *largest the largest.  end: they answer early, until *bytes have gone.
+ * without, with at least `least` bytes charged: *bytes is what they hold in
+ * all, *largest the largest.  end: they answer early, until *bytes have gone.
  */
 void ngx_kafka_relieve(ngx_kafka_conn_t *kc, size_t least, ngx_uint_t end,
     size_t *bytes, size_t *largest);

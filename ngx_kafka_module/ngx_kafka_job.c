@@ -13,8 +13,8 @@
  *                flushed; unknown directories
  *   REOPEN       when a partition has failed: from disk, less and less often
  *
- * A job that changes a partition (flushes it, finds its disk broken) wakes those
- * who wait for it, as anybody else does: ngx_kafka_job_news().
+ * A job that changes a partition (flushes it, finds its disk broken) wakes
+ * those who wait for it, as anybody else does: ngx_kafka_job_news().
  */
 
 #include "ngx_kafka_life.h"
