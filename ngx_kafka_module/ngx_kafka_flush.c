@@ -242,5 +242,8 @@ ngx_kafka_flush_rolled_done(void *data)
 {
     ngx_kafka_flush_ctx_t  *ctx = data;
 
+    /* it has flushed as well, perhaps before a flush that is under way */
+
+    ngx_kafka_changed(ctx->broker, ctx->part);
     ngx_kafka_part_unref(ctx->broker, ctx->part);
 }
