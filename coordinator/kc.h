@@ -234,6 +234,13 @@ typedef struct kc_topic_s {
     bool                internal;
 } kc_topic_t;
 
+/*
+ * Names of resources of a DescribeConfigs type that exist by having configs
+ * (16, client metrics), in order; null begins and ends.  Valid while locked.
+ */
+kf_str_t kc_resource_next(const kc_t *kc, int8_t type, kf_str_t after);
+uint32_t kc_resource_count(const kc_t *kc, int8_t type);
+
 /* Raised by each change of topics or configs: workers' caches compare it. */
 uint64_t kc_topics_version(const kc_t *kc);
 /* Journal offset after the last change of any topic or config. */

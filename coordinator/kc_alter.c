@@ -1,5 +1,6 @@
 /*
- * AlterConfigs and IncrementalAlterConfigs (KIP-339) of topics and the broker.
+ * AlterConfigs and IncrementalAlterConfigs (KIP-339) of topics, the broker and
+ * subscriptions of client metrics (KIP-714).
  *
  * Each resource of a request is refused or taken as a whole; those that are
  * taken are one decision.  A ConfigRecord carries the complete new set of
@@ -103,8 +104,11 @@ kc_alter_begin(kc_alter_t *a, int32_t n, bool replace)
         old = t->configs;
         old_n = t->config_count;
 
-    } else {
+    } else if (a->type == KC_RESOURCE_BROKER) {
         old = kc_broker_configs(a->kc, &old_n);
+
+    } else {
+        old = kc_resource_configs(a->kc, a->type, a->name, &old_n);
     }
 
     a->set = kf_arena_array(a->call->arena, old_n + (size_t) n + 1,
@@ -130,6 +134,7 @@ kc_alter_resource(kc_alter_t *a)
 {
     int          n;
     char         node[16];
+    uint32_t     defs_n;
     const char  *problem;
 
     if (a->type == KC_RESOURCE_TOPIC) {
@@ -161,9 +166,19 @@ kc_alter_resource(kc_alter_t *a)
         return a->error == KF_ERR_NONE;
     }
 
+    if (kc_resource_defs(a->type, &defs_n)) {
+
+        if (a->name.len == 0) {
+            kc_alter_refuse(a, KF_ERR_INVALID_REQUEST,
+                            kf_str("the resource has no name"));
+        }
+
+        return a->error == KF_ERR_NONE;
+    }
+
     kc_alter_refuse(a, KF_ERR_INVALID_REQUEST,
-                    kf_str("only topics and brokers have configs that can be "
-                           "altered here"));
+                    kf_str("only topics, brokers and client metrics have "
+                           "configs that can be altered here"));
 
     return false;
 }
@@ -183,6 +198,17 @@ kc_alter_def(kc_alter_t *a, kf_str_t name, const kc_synonym_t **syn)
         if (def == NULL) {
             kc_alter_refuse_name(a, KF_ERR_INVALID_CONFIG,
                                  "unknown topic config \"%.*s\"", name);
+        }
+
+        return def;
+    }
+
+    if (a->type != KC_RESOURCE_BROKER) {
+        def = kc_resource_def(a->type, name);
+
+        if (def == NULL) {
+            kc_alter_refuse_name(a, KF_ERR_INVALID_CONFIG,
+                                 "unknown config \"%.*s\"", name);
         }
 
         return def;
@@ -441,7 +467,7 @@ kc_alter_decide(kc_alter_t *a, const kc_change_t *changes, int32_t n,
 
     memset(&r, 0, sizeof(r));
     r.resource_type = a->type;
-    r.resource_name = a->type == KC_RESOURCE_TOPIC ? a->name : kf_str("");
+    r.resource_name = a->type == KC_RESOURCE_BROKER ? kf_str("") : a->name;
     r.configs = a->set;
     r.configs_n = a->set_n;
 

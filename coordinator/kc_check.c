@@ -6,8 +6,8 @@
 #include "kc_config_def.h"
 
 
-static const char *
-kc_check_configs(const kc_config_entry_t *e, uint32_t n)
+const char *
+kc_check_overrides(const kc_config_entry_t *e, uint32_t n)
 {
     uint32_t  i;
 
@@ -58,7 +58,7 @@ kc_check_topic(const kc_t *kc, const kc_topic_obj_t *t)
         return "C6: no topic changed after the last change";
     }
 
-    return kc_check_configs(t->pub.configs, t->pub.config_count);
+    return kc_check_overrides(t->pub.configs, t->pub.config_count);
 }
 
 
@@ -117,10 +117,14 @@ kc_check(const kc_t *kc)
         problem = kc_check_txns(kc);
     }
 
+    if (problem == NULL) {
+        problem = kc_check_resources(kc);
+    }
+
     if (problem) {
         return problem;
     }
 
-    return kc_check_configs(st->broker_configs.entries,
+    return kc_check_overrides(st->broker_configs.entries,
                             st->broker_configs.count);
 }

@@ -307,10 +307,11 @@ kc_list_parse(const kc_def_t *def, kf_str_t s, kc_value_t *v, char *problem,
     while (kc_list_next(&rest, &item)) {
 
         if (def->choices ? kc_choice(def->choices, item) < 0
-                         : !kc_is_replica(item))
+            : def->item ? !def->item(item) : !kc_is_replica(item))
         {
             snprintf(problem, size, "its parts have to be %s",
-                     def->choices ? def->choices : "partition:broker");
+                     def->choices ? def->choices
+                     : def->item ? def->items : "partition:broker");
             return problem;
         }
 

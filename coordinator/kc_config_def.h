@@ -24,6 +24,7 @@ typedef enum { KC_PLAIN = 0, KC_BYTES, KC_MS } kc_unit_t;
 #define KC_SOURCE_BROKER          2
 #define KC_SOURCE_STATIC          4
 #define KC_SOURCE_DEFAULT         5
+#define KC_SOURCE_CLIENT_METRICS  7
 
 #define KC_SYNONYMS               3
 
@@ -45,6 +46,9 @@ typedef struct {
     bool           fixed;           /* not to be changed at run time */
     const char    *doc;
     kc_synonym_t   synonyms[KC_SYNONYMS];
+    /* of a list without choices; NULL: a list of replicas */
+    bool         (*item)(kf_str_t s);
+    const char    *items;           /* what they have to be, for messages */
 } kc_def_t;
 
 /* In the order of kc_topic_config_t, then those that nobody asks by number. */
@@ -61,6 +65,11 @@ const kc_def_t *kc_topic_def(kf_str_t name);
  * synonym of a topic's config; NULL: neither.
  */
 const kc_def_t *kc_broker_def(kf_str_t name, const kc_synonym_t **syn);
+
+
+/* The configs of resources of a type (kc_resource.c); NULL: it has none. */
+const kc_def_t *kc_resource_defs(int8_t type, uint32_t *n);
+const kc_def_t *kc_resource_def(int8_t type, kf_str_t name);
 
 
 /* A checked value. */

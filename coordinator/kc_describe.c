@@ -1,6 +1,6 @@
 /*
- * DescribeConfigs of topics (resource type 2) and of the broker (4): values in
- * force, where they come from, and on request all places that give one.
+ * DescribeConfigs of topics (resource type 2), of the broker (4) and of client
+ * metrics (16): values in force, where they come from, and on request all places that give one.
  */
 
 #include <stdio.h>
@@ -306,6 +306,66 @@ kc_describe_broker(kc_t *kc, kc_call_t *call,
 }
 
 
+/* Every config, also of a resource that has none of its own, as in Kafka. */
+static bool
+kc_describe_resource(kc_t *kc, kc_call_t *call,
+    const kf_describe_configs_request_t *req, const kc_resource_t *r,
+    kc_result_t *result)
+{
+    bool                      ok = true;
+    uint32_t                  i, j, n, own_n;
+    kc_entry_t               *e;
+    kc_found_t                found;
+    const kc_def_t           *defs = kc_resource_defs(r->resource_type, &n);
+    const kc_config_entry_t  *own;
+
+    if (r->resource_name.len == 0) {
+        result->error_code = KF_ERR_INVALID_REQUEST;
+        result->error_message = kf_str("the resource has no name");
+        return true;
+    }
+
+    own = kc_resource_configs(kc, r->resource_type, r->resource_name, &own_n);
+
+    result->configs = kf_arena_array(call->arena, n, sizeof(kc_entry_t));
+    if (result->configs == NULL) {
+        return false;
+    }
+
+    for (i = 0; i < n; i++) {
+
+        if (!kc_wanted(r, defs[i].name)) {
+            continue;
+        }
+
+        found = (kc_found_t) { KC_SOURCE_DEFAULT, NULL,
+                               kc_cstr(defs[i].value) };
+
+        for (j = 0; j < own_n; j++) {
+            if (kf_str_eq(own[j].name, kc_cstr(defs[i].name))) {
+                found.source = KC_SOURCE_CLIENT_METRICS;
+                found.text = own[j].value;
+            }
+        }
+
+        e = &result->configs[result->configs_n++];
+        kf_init_describe_configs_response_configs(e);
+        e->name = kc_cstr(defs[i].name);
+        e->value = kf_arena_str(call->arena, found.text, &ok);
+        e->config_source = found.source;
+        e->config_type = (int8_t) defs[i].type;
+        e->documentation = req->include_documentation ? kc_cstr(defs[i].doc)
+                                                      : kf_null_str;
+
+        if (req->include_synonyms && found.source != KC_SOURCE_DEFAULT) {
+            ok &= kc_show_synonyms(e, &found, 1, NULL, call->arena);
+        }
+    }
+
+    return ok;
+}
+
+
 kc_rc_t
 kc_describe_configs(kc_t *kc, kc_call_t *call, int16_t version,
     const kf_describe_configs_request_t *req,
@@ -348,6 +408,10 @@ kc_describe_configs(kc_t *kc, kc_call_t *call, int16_t version,
 
         case KC_RESOURCE_BROKER:
             ok = kc_describe_broker(kc, call, req, r, result);
+            break;
+
+        case KC_RESOURCE_CLIENT_METRICS:
+            ok = kc_describe_resource(kc, call, req, r, result);
             break;
 
         default:

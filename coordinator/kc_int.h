@@ -23,6 +23,7 @@
 
 #define KC_RESOURCE_TOPIC   2
 #define KC_RESOURCE_BROKER  4
+#define KC_RESOURCE_CLIENT_METRICS  16
 
 
 /* Stays on in release builds: only our own bugs reach it, and a worker that
@@ -107,6 +108,7 @@ struct kc_state_s {
     int64_t             topics_changed;
 
     kc_configs_t        broker_configs;
+    kc_map_t            client_metrics;     /* resources: kc_resource.c */
 
     kc_groups_t         groups;
     kc_txns_t           txns;
@@ -162,7 +164,17 @@ kc_rc_t kc_partitions_apply(kc_t *kc, const kf_partitions_record_t *r,
     int64_t end);
 bool kc_configs_reserve(kc_t *kc, const kf_config_record_t *r);
 kc_rc_t kc_configs_apply(kc_t *kc, const kf_config_record_t *r, int64_t end);
+void kc_configs_drop(kc_t *kc, kc_configs_t *set);
 void kc_topics_free(kc_t *kc);
+/* A set of a resource with a name; false: not of that kind, *set stays. */
+bool kc_resource_reserve(kc_t *kc, const kf_config_record_t *r);
+bool kc_resource_apply(kc_t *kc, const kf_config_record_t *r,
+    kc_configs_t *set);
+const kc_config_entry_t *kc_resource_configs(const kc_t *kc, int8_t type,
+    kf_str_t name, uint32_t *n);
+void kc_resources_free(kc_t *kc);
+const char *kc_check_resources(const kc_t *kc);
+const char *kc_check_overrides(const kc_config_entry_t *e, uint32_t n);
 kc_rc_t kc_topics_bind(kc_t *kc);
 kc_rc_t kc_producer_ids_apply(kc_t *kc, const kf_producer_ids_record_t *r,
     int64_t end);
@@ -230,12 +242,15 @@ bool kc_snapshot_put(kc_writer_t *w, kf_journal_number_t type,
     const void *record);
 /* Sends the batch built so far and begins another. */
 bool kc_snapshot_batch(kc_writer_t *w);
+bool kc_snapshot_resources(kc_writer_t *w);
 bool kc_snapshot_groups(kc_writer_t *w);
 bool kc_snapshot_txns(kc_writer_t *w);
 
 void kc_mix(uint64_t *h, const void *data, size_t len);
 void kc_mix_number(uint64_t *h, int64_t n);
 void kc_mix_str(uint64_t *h, kf_str_t s);
+void kc_mix_configs(uint64_t *h, const kc_config_entry_t *e, uint32_t n);
+void kc_hash_resources(const kc_t *kc, uint64_t *h);
 void kc_hash_groups(const kc_t *kc, uint64_t *h);
 void kc_hash_txns(const kc_t *kc, uint64_t *h);
 

@@ -105,7 +105,7 @@ kc_snapshot_broker(kc_writer_t *w)
         ok &= kc_snapshot_put(w, KF_CONFIG_RECORD, &config);
     }
 
-    return ok;
+    return ok && kc_snapshot_resources(w);
 }
 
 
@@ -261,7 +261,7 @@ kc_mix_str(uint64_t *h, kf_str_t s)
 }
 
 
-static void
+void
 kc_mix_configs(uint64_t *h, const kc_config_entry_t *e, uint32_t n)
 {
     uint32_t  i;
@@ -297,6 +297,7 @@ kc_hash(const kc_t *kc)
         kc_mix_configs(&h, t->configs, t->config_count);
     }
 
+    kc_hash_resources(kc, &h);
     kc_hash_groups(kc, &h);
     kc_hash_txns(kc, &h);
 

@@ -105,6 +105,7 @@ kc_state_free(kc_t *kc)
         kc_txns_free(kc);
         kc_groups_free(kc);
         kc_topics_free(kc);
+        kc_resources_free(kc);
         kc_free(kc, st, sizeof(kc_state_t));
         kc->state = NULL;
     }

@@ -139,7 +139,7 @@ kc_configs_fill(kc_t *kc, kc_configs_t *set,
 }
 
 
-static void
+void
 kc_configs_drop(kc_t *kc, kc_configs_t *set)
 {
     kc_free(kc, set->entries, set->size);
@@ -413,7 +413,7 @@ kc_configs_reserve(kc_t *kc, const kf_config_record_t *r)
 {
     size_t  size = kc_configs_size(r->configs, r->configs_n);
 
-    return size == 0 || kc_reserve(kc, size);
+    return (size == 0 || kc_reserve(kc, size)) && kc_resource_reserve(kc, r);
 }
 
 
@@ -446,7 +446,7 @@ kc_configs_apply(kc_t *kc, const kf_config_record_t *r, int64_t end)
         kc_configs_drop(kc, &kc->state->broker_configs);
         kc->state->broker_configs = set;
 
-    } else {
+    } else if (!kc_resource_apply(kc, r, &set)) {
         kc_configs_drop(kc, &set);
 
         return kc_fail(kc, KC_CORRUPT, "the journal configures resource "

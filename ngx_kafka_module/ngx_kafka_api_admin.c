@@ -12,6 +12,7 @@
 
 #define NGX_KAFKA_RESOURCE_TOPIC   2
 #define NGX_KAFKA_RESOURCE_BROKER  4
+#define NGX_KAFKA_RESOURCE_METRICS  16
 
 
 typedef struct {
@@ -194,11 +195,11 @@ ngx_kafka_alter_configs(ngx_kafka_request_t *r)
 void
 ngx_kafka_list_config_resources(ngx_kafka_request_t *r)
 {
-    bool                                  topics, broker;
+    bool                                  topics, broker, metrics;
     u_char                               *p;
     int32_t                               i;
     uint32_t                              n;
-    kf_str_t                              after = kf_null_str;
+    kf_str_t                              after = kf_null_str, name;
     kc_call_t                             call;
     const kc_topic_t                     *t;
     kf_list_config_resources_request_t   *req = r->body;
@@ -207,12 +208,8 @@ ngx_kafka_list_config_resources(ngx_kafka_request_t *r)
 
     ngx_memzero(&rsp, sizeof(rsp));
 
-    if (r->header.api_version == 0) {
-        ngx_kafka_answer(r, &rsp);
-        return;
-    }
-
-    topics = req->resource_types_n <= 0;
+    metrics = req->resource_types_n <= 0;
+    topics = metrics && r->header.api_version > 0;
     broker = topics;
 
     for (i = 0; i < req->resource_types_n; i++) {
@@ -226,8 +223,11 @@ ngx_kafka_list_config_resources(ngx_kafka_request_t *r)
             broker = true;
             break;
 
+        case NGX_KAFKA_RESOURCE_METRICS:
+            metrics = true;
+            break;
+
         case 8:                                 /* loggers, */
-        case 16:                                /* client metrics, */
         case 32:                                /* groups: none configured */
             break;
 
@@ -245,7 +245,9 @@ ngx_kafka_list_config_resources(ngx_kafka_request_t *r)
         return;
     }
 
-    n = (topics ? kc_topic_count(&r->broker->kc) : 0) + (broker ? 1 : 0);
+    n = (topics ? kc_topic_count(&r->broker->kc) : 0) + (broker ? 1 : 0)
+        + (metrics ? kc_resource_count(&r->broker->kc,
+                                       NGX_KAFKA_RESOURCE_METRICS) : 0);
 
     out = ngx_kafka_calloc(r, n,
                          kf_list_config_resources_response_config_resources_t);
@@ -268,6 +270,30 @@ ngx_kafka_list_config_resources(ngx_kafka_request_t *r)
         out->resource_name.data = p;
         out->resource_name.len = t->name.len;
         out->resource_type = NGX_KAFKA_RESOURCE_TOPIC;
+        out++;
+        rsp.config_resources_n++;
+    }
+
+    name = kf_null_str;
+
+    while (metrics && out) {
+        name = kc_resource_next(&r->broker->kc, NGX_KAFKA_RESOURCE_METRICS,
+                                name);
+        if (kf_str_is_null(name)) {
+            break;
+        }
+
+        p = ngx_pnalloc(r->pool, name.len);
+        if (p == NULL) {
+            out = NULL;
+            break;
+        }
+
+        ngx_memcpy(p, name.data, name.len);
+
+        out->resource_name.data = p;
+        out->resource_name.len = name.len;
+        out->resource_type = NGX_KAFKA_RESOURCE_METRICS;
         out++;
         rsp.config_resources_n++;
     }

@@ -140,7 +140,7 @@ is(alter(1, 2, 'none', ['retention.ms', 0, 5])->{ErrorCode}, 3,
     'no such topic');
 is(alter(1, 4, '7', ['log.retention.ms', 0, 5])->{ErrorCode}, 42,
     'another broker');
-is(alter(1, 16, 'm', ['x', 0, 5])->{ErrorCode}, 42, 'another resource');
+is(alter(1, 8, 'm', ['x', 0, 5])->{ErrorCode}, 42, 'another resource');
 is_deeply(config($b, 2, $name, 'retention.ms'), [7001, 1],
     'what was refused changed nothing');
 
@@ -199,6 +199,28 @@ is_deeply([sort map "$_->{ResourceType} $_->{ResourceName}",
     @{ $r->{ConfigResources} }], ["2 $name", '4 1'], 'ListConfigResources');
 is_deeply($a->call('ListConfigResources', 0, {})->{ConfigResources}, [],
     'ListConfigResources v0: no client metrics');
+
+$r = $a->call('IncrementalAlterConfigs', 1, { Resources => [{
+    ResourceType => 16, ResourceName => 'm1', Configs => [
+        { Name => 'interval.ms', ConfigOperation => 0, Value => '60000' },
+        { Name => 'match', ConfigOperation => 0,
+            Value => 'client_id=a.*' }] }] });
+is($r->{Responses}[0]{ErrorCode}, 0, 'a subscription of client metrics');
+is_deeply([map "$_->{ResourceName}",
+    @{ $a->call('ListConfigResources', 0, {})->{ConfigResources} }], ['m1'],
+    'ListConfigResources v0: it');
+is_deeply([map "$_->{ResourceType} $_->{ResourceName}",
+    @{ $a->call('ListConfigResources', 1, { ResourceTypes => [16] })
+        ->{ConfigResources} }], ['16 m1'], 'ListConfigResources v1: it');
+is(scalar(grep $_->{ResourceType} == 16,
+    @{ $a->call('ListConfigResources', 1, {})->{ConfigResources} }), 1,
+    'and among all');
+is(join(' ', map "$_->{Name}=$_->{Value}", grep $_->{ConfigSource} == 7,
+    @{ $a->call('DescribeConfigs', 4, { Resources => [{ ResourceType => 16,
+        ResourceName => 'm1', ConfigurationKeys => undef }] })
+        ->{Results}[0]{Configs} }), 'interval.ms=60000 match=client_id=a.*',
+    'DescribeConfigs of it');
+
 is($a->call('ListConfigResources', 1, { ResourceTypes => [99] })->{ErrorCode},
     35, 'an unknown type');
 
