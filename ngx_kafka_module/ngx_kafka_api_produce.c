@@ -42,6 +42,7 @@ typedef struct {
     unsigned              verified:1;   /* it was */
     unsigned              waiting:1;
     int64_t               until;        /* high watermark to wait for */
+    uint64_t              generation;   /* of the log that it is one of */
     ngx_kafka_watch_t     watch;
     ngx_kafka_request_t  *request;
 } ngx_kafka_produce_part_t;
@@ -664,6 +665,7 @@ ngx_kafka_produce_append_one(ngx_kafka_request_t *r,
     p->out->log_append_time_ms = res.duplicate ? res.append_time_ms
                                  : t->log.append_time ? now.wall_ms : -1;
     p->until = res.next_offset;
+    p->generation = res.generation;
 
     if (!res.duplicate) {
         ngx_kafka_appended(b, p->part);
@@ -738,6 +740,15 @@ ngx_kafka_produce_satisfied(ngx_kafka_produce_part_t *p)
     if (error) {
         ngx_kafka_produce_fail(p, ngx_kafka_produce_code(p->request, error),
                                NULL);
+        return true;
+    }
+
+    if (o.o.generation != p->generation) {
+
+        /* opened again: the batch may be cut off, another in its place */
+
+        ngx_kafka_produce_fail(p, KF_ERR_KAFKA_STORAGE_ERROR,
+                               "The partition was reopened meanwhile");
         return true;
     }
 

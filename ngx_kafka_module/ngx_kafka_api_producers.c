@@ -389,6 +389,7 @@ ngx_kafka_write_markers_work(void *data)
 {
     int64_t                      flushed;
     ngx_uint_t                   i;
+    kl_offsets_t                 o;
     ngx_kafka_producers_task_t  *task = data;
     ngx_kafka_producers_ctx_t   *ctx = task->request->ctx;
     ngx_kafka_producers_item_t  *it;
@@ -403,6 +404,16 @@ ngx_kafka_write_markers_work(void *data)
 
         if (it->rc == KL_OK) {
             it->rc = kl_flush(it->part->log, &flushed);
+        }
+
+        if (it->rc == KL_OK) {
+            kl_snapshot(it->part->shared, &o);
+
+            /* opened again: the marker may be cut off */
+
+            if (o.generation != it->marked.generation) {
+                it->rc = KL_FAILED;
+            }
         }
     }
 }

@@ -237,6 +237,7 @@ ngx_kafka_mark_work(void *ctx)
 {
     int64_t                 flushed;
     kl_marked_t             res;
+    kl_offsets_t            o;
     ngx_kafka_mark_task_t  *task = ctx;
     ngx_kafka_mark_t       *m = task->mark;
 
@@ -246,6 +247,16 @@ ngx_kafka_mark_work(void *ctx)
 
     if (m->rc == KL_OK) {
         m->rc = kl_flush(m->part->log, &flushed);
+    }
+
+    if (m->rc == KL_OK) {
+        kl_snapshot(m->part->shared, &o);
+
+        /* opened again: the marker may be cut off */
+
+        if (o.generation != res.generation) {
+            m->rc = KL_FAILED;
+        }
     }
 }
 
