@@ -73,7 +73,7 @@ kf_decode_api_versions_request(kf_reader_t *r, int16_t version, kf_arena_t *a,
 
     decode_request(r, version, a, m);
 
-    return kf_finish(r);
+    return r->rc;
 }
 
 

@@ -155,7 +155,7 @@ kf_decode_offset_for_leader_epoch_request(kf_reader_t *r, int16_t version,
 
     decode_request(r, version, a, m);
 
-    return kf_finish(r);
+    return r->rc;
 }
 
 

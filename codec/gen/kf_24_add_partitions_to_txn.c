@@ -223,7 +223,7 @@ kf_decode_add_partitions_to_txn_request(kf_reader_t *r, int16_t version,
 
     decode_request(r, version, a, m);
 
-    return kf_finish(r);
+    return r->rc;
 }
 
 

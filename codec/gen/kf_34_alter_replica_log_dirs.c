@@ -134,7 +134,7 @@ kf_decode_alter_replica_log_dirs_request(kf_reader_t *r, int16_t version,
 
     decode_request(r, version, a, m);
 
-    return kf_finish(r);
+    return r->rc;
 }
 
 

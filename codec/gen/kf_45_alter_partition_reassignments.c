@@ -163,7 +163,7 @@ kf_decode_alter_partition_reassignments_request(kf_reader_t *r,
 
     decode_request(r, version, a, m);
 
-    return kf_finish(r);
+    return r->rc;
 }
 
 

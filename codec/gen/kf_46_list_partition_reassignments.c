@@ -105,7 +105,7 @@ kf_decode_list_partition_reassignments_request(kf_reader_t *r,
 
     decode_request(r, version, a, m);
 
-    return kf_finish(r);
+    return r->rc;
 }
 
 

@@ -110,7 +110,7 @@ kf_decode_describe_quorum_request(kf_reader_t *r, int16_t version,
 
     decode_request(r, version, a, m);
 
-    return kf_finish(r);
+    return r->rc;
 }
 
 

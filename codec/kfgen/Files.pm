@@ -155,7 +155,10 @@ sub source_body {
             : "version < 0 || version > $v->[1]";
 
         # Later versions of embedded data only append fields (see the schema).
-        my $finish = $m->{unit} eq 'data' ? 'r->rc' : 'kf_finish(r)';
+        # Behind a request bytes may be left, as Kafka has it: librdkafka 2.15
+        # leaves some when it asks for the metadata of all topics.
+        my $finish = $m->{unit} eq 'data' || $m->{kind} eq 'request'
+            ? 'r->rc' : 'kf_finish(r)';
 
         push @parts, "kf_rc_t\n" . decode_head('', $m) . "\n{\n"
             . "    if ($range) {\n        return KF_UNSUPPORTED;\n    }\n\n"

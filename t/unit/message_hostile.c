@@ -109,7 +109,8 @@ cut_short(const kf_message_t *m)
 }
 
 
-/* What may follow: nothing; but embedded data may have fields of the future. */
+/* What may follow: nothing; but embedded data may have fields of the future, and
+ * clients leave bytes behind requests. */
 static void
 one_more(const kf_message_t *m)
 {
@@ -117,7 +118,8 @@ one_more(const kf_message_t *m)
     size_t    len;
     int16_t   version;
     uint8_t  *bytes;
-    kf_rc_t   want = m->kind == KF_M_DATA ? KF_OK : KF_MALFORMED;
+    kf_rc_t   want = m->kind == KF_M_DATA || m->kind == KF_M_REQUEST
+                     ? KF_OK : KF_MALFORMED;
 
     for (version = m->min; version <= m->max; version++) {
         bytes = sample(m, version, true, &len);

@@ -125,4 +125,15 @@ for my $i (1 .. ($t->foreign ? 0 : 10)) {
     is($there->produce($new, 0, batch())->{ErrorCode}, 0, 'and usable');
 }
 
+# As librdkafka 2.15 asks for all topics: with bytes behind the request.
+{
+    my $body = $c->frame('Metadata', 13, { Topics => undef },
+        correlation_id => 77);
+    substr $body, 0, 4, pack 'N', length($body) - 4 + 3;
+    $c->send_raw($body . "\1\0\0");
+    my $frame = $c->recv_frame;
+    is(length($frame) > 8 && unpack('N', $frame), 77,
+        'bytes behind a request do not matter');
+}
+
 $t->done;
