@@ -336,7 +336,8 @@ typedef struct {
     uint32_t    len;
     int64_t     first_offset;           /* base offset of the first batch */
     int64_t     next_offset;            /* to read on from */
-    bool        hot;                    /* surely in the page cache */
+    int64_t     recent_ms;              /* all of it was appended later than
+                                           this (wall clock); 0: not known */
 } kl_slice_t;
 
 /*

@@ -14,6 +14,9 @@
 #include "kl_internal.h"
 
 
+#define KL_WINDOW_MS  5000
+
+
 static bool
 kl_roll_is_due(const kl_pub_t *pub, const kf_batch_t *b, const kl_config_t *cf,
     int64_t now_ms)
@@ -112,6 +115,27 @@ kl_append_write(kl_log_t *log, kl_pub_t *pub, kl_file_t *f,
 }
 
 
+/*
+ * Notes since when the tail has been appended: where the window under way and
+ * the one before it began.  Whatever stands behind the beginning of a window
+ * came after it.
+ */
+static void
+kl_recent(kl_pub_t *pub, int64_t now_ms)
+{
+    if (pub->recent_last_ms != 0 && now_ms >= pub->recent_last_ms
+        && now_ms - pub->recent_last_ms < KL_WINDOW_MS)
+    {
+        return;
+    }
+
+    pub->recent_ms = pub->recent_last_ms;
+    pub->recent_pos = pub->recent_last_pos;
+    pub->recent_last_ms = now_ms;
+    pub->recent_last_pos = pub->active_size;
+}
+
+
 kl_rc_t
 kl_append_locked(kl_log_t *log, kl_pub_t *pub, kl_producer_t *e, uint8_t *data,
     kf_batch_t *b, const kl_config_t *cf, int32_t leader_epoch, int64_t now_ms)
@@ -186,6 +210,7 @@ kl_append_locked(kl_log_t *log, kl_pub_t *pub, kl_producer_t *e, uint8_t *data,
         }
 
         if (rc == KL_OK) {
+            kl_recent(pub, now_ms);
             kl_index_note(log, f, pub, b, cf->index_interval_bytes);
 
         } else if (indexed) {

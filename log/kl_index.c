@@ -29,6 +29,10 @@ kl_pub_new_segment(kl_pub_t *pub, int64_t base)
     pub->index_pending_n = 0;
     pub->time_pending_n = 0;
     pub->ring_n = 0;
+    pub->recent_ms = 0;
+    pub->recent_pos = 0;
+    pub->recent_last_ms = 0;
+    pub->recent_last_pos = 0;
 }
 
 

@@ -98,6 +98,10 @@ typedef struct {
     int64_t     index_pending_n;
     int64_t     time_pending_n;
     int64_t     ring_n;                 /* boundaries ever put in */
+    int64_t     recent_ms;              /* the two windows of kl_recent() */
+    int64_t     recent_pos;
+    int64_t     recent_last_ms;
+    int64_t     recent_last_pos;
     kl_mark_t   index_pending[KL_PENDING];
     kl_stamp_t  time_pending[KL_PENDING];
     kl_mark_t   ring[KL_RING];

@@ -11,7 +11,6 @@
 #include "kl_internal.h"
 
 
-#define KL_HOT_BYTES  (4 * 1024 * 1024)
 #define KL_WALK_MAX   16                /* headers, rather than an index */
 
 
@@ -420,8 +419,11 @@ kl_read(kl_log_t *log, int64_t offset, int64_t upto, uint32_t max_bytes,
     s->len = (uint32_t) (end - pos);
     s->first_offset = first;
     s->next_offset = after;
-    s->hot = f->base == pub.active_base
-             && pub.active_size - pos <= KL_HOT_BYTES;
+
+    if (f->base == pub.active_base) {
+        s->recent_ms = pos >= pub.recent_last_pos ? pub.recent_last_ms
+                       : pos >= pub.recent_pos ? pub.recent_ms : 0;
+    }
 
     if (end < whole || (end == whole && upto < next)) {
         kl_hint_add(log, &pub, f->base, after, end);

@@ -26,6 +26,8 @@
 #define NGX_KAFKA_DECODE_MAX    (16 * 1024 * 1024)
 /* What a handler may take for its answer. */
 #define NGX_KAFKA_ANSWER_MAX    (128 * 1024 * 1024)
+/* What was appended in the last so many milliseconds is in the page cache. */
+#define NGX_KAFKA_RECENT        15000
 /* Larger pieces of an arena count against the budget. */
 #define NGX_KAFKA_CHUNK_FREE    (4 * 1024)
 
@@ -41,6 +43,7 @@ static void ngx_kafka_request_free(ngx_kafka_req_t *q);
 static ngx_int_t ngx_kafka_encode(ngx_kafka_request_t *r, int16_t version,
     const void *response);
 static ngx_int_t ngx_kafka_chain(ngx_kafka_req_t *q, kf_writer_t *w);
+static off_t ngx_kafka_warm_end(const kl_slice_t *slice, off_t last);
 static void ngx_kafka_ready_watch(ngx_kafka_watch_t *w);
 static void ngx_kafka_journal_watch(ngx_kafka_watch_t *w);
 
@@ -599,7 +602,7 @@ ngx_kafka_chain(ngx_kafka_req_t *q, kf_writer_t *w)
             f->buf.file_pos = slice->pos;
             f->buf.file_last = slice->pos + w->splices[i].len;
 
-            f->warm = slice->hot ? f->buf.file_last : slice->pos;
+            f->warm = ngx_kafka_warm_end(slice, f->buf.file_last);
 
             cl->buf = &f->buf;
             cl->next = NULL;
@@ -611,6 +614,26 @@ ngx_kafka_chain(ngx_kafka_req_t *q, kf_writer_t *w)
     }
 
     return NGX_OK;
+}
+
+
+/*
+ * A consumer at the tail is spared the look whether its pages are there.  No
+ * more than one turn of it: what a slow one takes later is looked at.
+ */
+static off_t
+ngx_kafka_warm_end(const kl_slice_t *slice, off_t last)
+{
+    int64_t  age;
+
+    if (slice->recent_ms == 0) {
+        return slice->pos;
+    }
+
+    age = ngx_kafka_wall_ms() - slice->recent_ms;
+
+    return age >= 0 && age < NGX_KAFKA_RECENT
+           ? ngx_min(last, slice->pos + NGX_KAFKA_SEND_TURN) : slice->pos;
 }
 
 

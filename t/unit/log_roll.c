@@ -180,9 +180,67 @@ test_expire(void)
 }
 
 
+static int64_t
+recent(int64_t offset)
+{
+    kl_slice_t  s;
+
+    if (kl_read(plog, offset, INT64_MAX, 1 << 20, true, &s) != KL_OK) {
+        return -1;
+    }
+
+    kl_file_unref(s.file);
+
+    return s.recent_ms;
+}
+
+
+/* Since when everything from an offset on was appended: never later than it
+ * was, or pages would be taken for cached that are not. */
+static void
+test_recent(void)
+{
+    int      i;
+    bool     cut, late = true, known = true;
+    int64_t  at[40], now = 1000000, since;
+
+    begin();
+
+    for (i = 0; i < 40; i++) {
+        now += i == 30 ? 3600 * 1000 : 1500;
+        at[i] = now;
+        batch_make(&x, 1, 100, 0, 1000);
+        (void) kl_append(plog, x.data, &x.b, &config, 0, now, &res);
+
+        since = recent(i);
+        known &= since > 0 && at[i] - since <= 5000;
+    }
+
+    ok(known, "the end is always known to be new");
+
+    for (i = 0; i < 40; i++) {
+        since = recent(i);
+        late &= since <= at[i];
+    }
+
+    ok(late, "nothing is taken for newer than it is");
+    is(recent(0), 0, "of what is old nothing is known");
+    is(recent(29), 0, "also of what was the end an hour before");
+    ok(recent(35) >= at[30], "what came then is new");
+
+    broker_end(PARTS, PRODS);
+    broker_start(PARTS, PRODS);
+    is(kl_recover(plog, 0, &config, &cut), KL_OK, "a restart");
+    is(recent(39), 0, "after which nothing is known");
+
+    end();
+}
+
+
 int
 main(void)
 {
+    test_recent();
     test_timestamps();
     test_stale();
     test_expire();
