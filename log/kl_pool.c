@@ -80,7 +80,8 @@ kl_pool_is_idle(const kl_producer_t *e)
 static bool
 kl_pool_is_older(const kl_producer_t *a, const kl_producer_t *b)
 {
-    bool  x, y;
+    bool     x, y;
+    int64_t  p, q;
 
     x = __atomic_load_n(&a->verified, __ATOMIC_RELAXED) != KL_NO_EPOCH;
     y = __atomic_load_n(&b->verified, __ATOMIC_RELAXED) != KL_NO_EPOCH;
@@ -89,8 +90,16 @@ kl_pool_is_older(const kl_producer_t *a, const kl_producer_t *b)
         return y;
     }
 
-    return __atomic_load_n(&a->last_ms, __ATOMIC_RELAXED)
-           < __atomic_load_n(&b->last_ms, __ATOMIC_RELAXED);
+    p = __atomic_load_n(&a->last_ms, __ATOMIC_RELAXED);
+    q = __atomic_load_n(&b->last_ms, __ATOMIC_RELAXED);
+
+    /* while a log is read back, it is not known when they were seen */
+    if (p == q) {
+        p = __atomic_load_n(&a->ts_ms, __ATOMIC_RELAXED);
+        q = __atomic_load_n(&b->ts_ms, __ATOMIC_RELAXED);
+    }
+
+    return p < q;
 }
 
 

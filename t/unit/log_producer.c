@@ -157,6 +157,34 @@ test_restart(int with_checkpoint)
 }
 
 
+/* A log that knows of more producers than there are places for. */
+static void
+test_pool_recovery(void)
+{
+    int  i;
+
+    begin();
+
+    for (i = 0; i < 3 * PRODS; i++) {
+        batch_make(&x, 1, 10, 0, i % 2 ? 1000 + i : 5000 + i);
+        batch_producer(&x, i, 0, 0, i == 5 ? KF_ATTR_TRANSACTIONAL : 0);
+        (void) append(plog, &x, &res);
+    }
+
+    is(restart(), KL_OK, "a log with too many producers is opened");
+    is(last_level, KL_LOG_WARN, "with a warning");
+    is(lines_n, 1, "with one");
+    is(offsets(plog).first_open_txn, 5, "the open transaction is known");
+
+    /* of those with the earlier timestamps, few can have been spared */
+    is(put(5, 0, 5, 1), 45, "its producer stayed");
+    is(put(3 * PRODS - 2, 0, 5, 1), 45, "one with a late timestamp stayed");
+    is(put(1, 0, 5, 1), 0, "one with an early one is unknown");
+
+    end();
+}
+
+
 static void
 test_pool(void)
 {
@@ -348,6 +376,7 @@ main(void)
     test_restart(7);
     test_restart(8);
     test_pool();
+    test_pool_recovery();
     test_expiry();
     test_transactions();
     test_many();
