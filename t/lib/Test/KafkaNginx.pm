@@ -487,7 +487,8 @@ sub kill_all {
     my $master = $self->master;
     $self->{killed}{$_} = 1 for @all;
     kill 'KILL', $master, @all;
-    wait_for(sub { !$self->processes }, 20) or die "processes stay\n";
+    wait_for(sub { !(grep alive($_), $master, @all) && !$self->processes }, 20)
+        or die "processes stay\n";
     $self->{running} = 0;
 }
 
