@@ -10,6 +10,7 @@
  *   sim_check.h    the broker compared with the model
  *   sim_client.h   producers, admins, consumers
  *   sim_group.h    classic groups: members, commits, and their checks
+ *   sim_txn.h      transactions: producers and zombies, and exactly once
  *   sim_test.c     the schedule, seeds, the command line
  *
  * Faults that have to be survived: a worker that dies at any call that the
@@ -73,7 +74,15 @@
     X(NO_WAKE, "group-not-woken")                                             \
     X(NO_GENERATION, "generation-not-journaled")                              \
     X(NO_OFFSETS, "offsets-not-journaled")                                    \
-    X(NO_TICK, "group-timer-not-run")
+    X(NO_TICK, "group-timer-not-run")                                         \
+    X(NO_PREPARE_FLUSH, "markers-before-the-decision-is-durable")             \
+    X(COMPLETE_EARLY, "complete-before-the-markers")                          \
+    X(NO_FENCE, "fencing-left-out")                                           \
+    X(STAGED_LOST, "staged-offsets-in-memory-only")                           \
+    X(NO_DATA_FLUSH, "data-not-flushed-before-the-decision")                  \
+    X(NO_VERIFY, "late-data-opens-a-transaction")                             \
+    X(NO_NUMBERS, "a-late-marker-ends-the-next-transaction")                  \
+    X(NO_RECONCILE, "open-transactions-not-reconciled")
 
 typedef enum {
 #define X(name, text)  BREAK_##name,

@@ -187,7 +187,7 @@ boot_topics(worker_t *wk, bool *truncated)
             }
 
             *truncated |= cut;
-            disk_synced(part_dir(slot_topic, p), false);
+            disk_synced(part_dir(slot_topic, p), ".txnindex");
         }
     }
 }
@@ -279,7 +279,7 @@ boot(bool clean)
         fail("the journal cannot be opened: %d", rc);
     }
 
-    disk_synced(JOURNAL_DIR, false);
+    disk_synced(JOURNAL_DIR, NULL);
     w.die_in = 0;
     coordinator_recover(wk);
     kc_attach(&wk->kc, w.state);
@@ -345,7 +345,7 @@ stop_section(worker_t *wk, void *arg)
                 fail("no clean checkpoint");
             }
 
-            disk_synced(part_dir(w.slot_topic[t->slots[p]], p), true);
+            disk_synced(part_dir(w.slot_topic[t->slots[p]], p), "index");
         }
     }
 
@@ -353,7 +353,7 @@ stop_section(worker_t *wk, void *arg)
         fail("no clean checkpoint of the journal");
     }
 
-    disk_synced(JOURNAL_DIR, true);
+    disk_synced(JOURNAL_DIR, "index");
 }
 
 

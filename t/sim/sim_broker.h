@@ -34,6 +34,9 @@ log_line(void *ctx, kl_log_level_t level, int err, const char *line)
 }
 
 
+static void sim_txn_open(void *ctx, const kc_topic_t *t, int32_t partition,
+    int64_t pid, int16_t epoch, int version, int64_t number);
+
 /* sim_group.h */
 static void groups_woken(worker_t *wk);
 static void groups_append(const uint8_t *batch, const kf_batch_t *b);
@@ -147,6 +150,36 @@ begins_with(const uint8_t *batch, int type)
 }
 
 
+/* The batch as a broker would write it that keeps staged offsets in memory. */
+static void
+without_staged(uint8_t *batch, size_t *len, kf_batch_t *b)
+{
+    kf_record_t         r;
+    static uint8_t      copy[65536];
+    const uint8_t      *pos = copy + KF_BATCH_HEADER, *end = copy + *len;
+    kf_batch_builder_t  bb;
+
+    if (*len > sizeof(copy)) {
+        return;
+    }
+
+    memcpy(copy, batch, *len);
+    kf_batch_begin(&bb, batch, *len, now().wall_ms);
+
+    while (pos < end && kf_record_next(&pos, end, &r) == KF_OK) {
+        if (r.value.data[1] != KF_TRANSACTION_OFFSETS_RECORD) {
+            kf_batch_add(&bb, kf_null_str, r.value);
+        }
+    }
+
+    *len = kf_batch_end(&bb);
+
+    if (*len) {
+        (void) kf_batch_header(batch, *len, b);
+    }
+}
+
+
 static int
 sim_append(void *ctx, uint8_t *batch, size_t len, int64_t *end)
 {
@@ -175,6 +208,15 @@ sim_append(void *ctx, uint8_t *batch, size_t len, int64_t *end)
 
     if (kf_batch_header(batch, len, &b) != KF_OK) {
         fail("the coordinator made a bad batch");
+    }
+
+    if (w.broken == BREAK_STAGED_LOST && !w.calm) {
+        without_staged(batch, &len, &b);
+
+        if (len == 0) {
+            *end = journal_end();
+            return 0;
+        }
     }
 
     groups_append(batch, &b);
@@ -292,7 +334,7 @@ worker_start(worker_t *wk)
     if (wk->env == NULL || wk->journal == NULL
         || !kc_init(&wk->kc, (kc_mem_t) { sim_alloc, sim_free, NULL },
                     (kc_io_t) { sim_append, sim_bind, sim_release, sim_random,
-                                wk, NULL }))
+                                wk, sim_txn_open }))
     {
         fail("simulator: no memory");
     }
@@ -361,6 +403,22 @@ worker_log(worker_t *wk, int32_t slot, uint64_t inc, int topic,
 }
 
 
+static void
+sim_txn_open(void *ctx, const kc_topic_t *t, int32_t partition, int64_t pid,
+    int16_t epoch, int version, int64_t number)
+{
+    int32_t  slot = t->slots[partition];
+
+    call();
+
+    (void) kl_txn_verify(worker_log(ctx, slot, incarnation(slot),
+                                    w.slot_topic[slot], partition),
+                         pid, epoch, version >= 2,
+                         w.broken == BREAK_NO_NUMBERS ? 0 : number,
+                         now().wall_ms);
+}
+
+
 /* --- flushes -------------------------------------------------------------- */
 
 static void
@@ -372,7 +430,7 @@ journal_flush(worker_t *wk)
         fail("the journal cannot be flushed");
     }
 
-    disk_synced(JOURNAL_DIR, false);
+    disk_synced(JOURNAL_DIR, NULL);
 }
 
 

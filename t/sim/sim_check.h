@@ -251,6 +251,11 @@ check_section(worker_t *wk, void *arg)
                  mtopics[topic].name);
         }
 
+        /* transactions have their own checks */
+        if (strncmp(mtopics[topic].name, "txn-", 4) == 0) {
+            continue;
+        }
+
         for (p = 0; deep && p < t->partition_count; p++) {
             check_partition(wk, topic, p, t->slots[p]);
         }

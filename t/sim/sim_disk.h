@@ -134,21 +134,59 @@ list_dir(const char *path, char (*names)[PATH / 2], int n)
 }
 
 
-/* What kl_flush() or kl_recover() has just made durable; checkpoint: and
-   kl_checkpoint() the indexes. */
+/* Has a checkpoint been written since the last time?  A flush makes one by
+   itself when a segment was closed. */
+static bool
+disk_checkpoint(const char *dir)
+{
+    int         fd;
+    char        path[PATH];
+    uint8_t     buf[512];
+    ssize_t     n;
+    int64_t     crc;
+    durable_t  *d;
+
+    snprintf(path, sizeof(path), "%.255s/checkpoint", dir);
+    fd = open(full(path), O_RDONLY);
+
+    if (fd < 0) {
+        return false;
+    }
+
+    n = read(fd, buf, sizeof(buf));
+    close(fd);
+    crc = kf_crc32c(0, buf, n > 0 ? (size_t) n : 0);
+    d = durable_find(path);
+
+    if (d && d->size == crc) {
+        return false;
+    }
+
+    durable_set(path, crc);
+
+    return true;
+}
+
+
+/* What kl_flush() has just made durable; indexes: kl_checkpoint() those that
+   end with it, kl_recover() those of transactions; NULL: none. */
 static void
-disk_synced(const char *dir, bool checkpoint)
+disk_synced(const char *dir, const char *indexes)
 {
     int          i, n;
     char         path[PATH];
     static char  names[256][PATH / 2];
+
+    if (disk_checkpoint(dir)) {
+        indexes = "index";
+    }
 
     n = list_dir(dir, names, 256);
     durable_set(dir, 0);
 
     for (i = 0; i < n; i++) {
         if (ends_with(names[i], ".log")
-            || (checkpoint && ends_with(names[i], "index")))
+            || (indexes && ends_with(names[i], indexes)))
         {
             snprintf(path, sizeof(path), "%.255s/%.255s", dir, names[i]);
             durable_set(path, file_size(path));

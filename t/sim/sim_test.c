@@ -10,7 +10,7 @@
  */
 
 #include "../tap.h"
-#include "sim_group.h"
+#include "sim_txn.h"
 
 static uint32_t  steps = 2200;
 
@@ -65,7 +65,7 @@ flush_step(void)
         m->dirty = false;
 
         if (rc == KL_OK) {
-            disk_synced(part_dir(topic, p), false);
+            disk_synced(part_dir(topic, p), NULL);
 
         } else if (rc != KL_GONE) {
             fail("a flush answers %d", rc);
@@ -96,14 +96,14 @@ checkpoint_section(worker_t *wk, void *arg)
             fail("a checkpoint fails");
         }
 
-        disk_synced(part_dir(topic, p), true);
+        disk_synced(part_dir(topic, p), "index");
     }
 
     if (kl_checkpoint(wk->journal, false) != KL_OK) {
         fail("a checkpoint of the journal fails");
     }
 
-    disk_synced(JOURNAL_DIR, true);
+    disk_synced(JOURNAL_DIR, "index");
 }
 
 
@@ -183,6 +183,7 @@ check_step(void)
 {
     check_all(false);
     check_groups();
+    check_txns();
 }
 
 
@@ -192,8 +193,10 @@ crash_step(void)
     crash();
     clients_disconnect(true);
     groups_disconnect();
+    txns_disconnect();
     check_all(true);
     check_groups();
+    check_txns();
 }
 
 
@@ -203,8 +206,10 @@ restart_step(void)
     clean_restart();
     clients_disconnect(true);
     groups_disconnect();
+    txns_disconnect();
     check_all(true);
     check_groups();
+    check_txns();
 }
 
 
@@ -231,6 +236,9 @@ static const struct {
     { group_admin_step, 3 },
     { tick_step, 60 },
     { time_step, 4 },
+    { txn_step, 900 },
+    { txn_late_step, 30 },
+    { txn_drive_step, 60 },
 };
 
 #define ACTIONS  (sizeof(actions) / sizeof(actions[0]))
@@ -309,6 +317,7 @@ run(uint64_t seed, break_t broken, uint64_t *counts)
     model_clear();
     clients_reset();
     groups_reset();
+    txns_reset();
     weights_choose();
     durable_n = 0;
     clean = true;
@@ -325,9 +334,11 @@ run(uint64_t seed, break_t broken, uint64_t *counts)
         crash();
         clients_disconnect(true);
         groups_disconnect();
+        txns_disconnect();
         check_all(true);
         check_groups();
         groups_settle();
+        txns_settle();
 
     } else {
         clean = false;
@@ -346,6 +357,8 @@ run(uint64_t seed, break_t broken, uint64_t *counts)
         counts[9] += w.truncated;
         counts[10] += w.synced;
         counts[11] += w.commits;
+        counts[12] += txn_commits;
+        counts[13] += txn_fenced;
     }
 
     world_clear();
@@ -374,7 +387,7 @@ print_failure(uint64_t seed)
 static bool
 run_clean(uint64_t from, uint64_t to)
 {
-    uint64_t  seed, c[12] = { 0 };
+    uint64_t  seed, c[14] = { 0 };
 
     for (seed = from; seed <= to; seed++) {
         if (!run(seed, BREAK_NONE, c)) {
@@ -390,13 +403,14 @@ run_clean(uint64_t from, uint64_t to)
     diag("%llu acks, %llu reads, %llu deaths, %llu power cuts, %llu "
          "duplicates, %llu recoveries, %llu snapshots, %llu topics created, "
          "%llu deleted, %llu starts with a cut log, %llu assignments heard, "
-         "%llu offsets",
+         "%llu offsets, %llu transactions committed, %llu producers fenced",
          (unsigned long long) c[0], (unsigned long long) c[1],
          (unsigned long long) c[2], (unsigned long long) c[3],
          (unsigned long long) c[4], (unsigned long long) c[5],
          (unsigned long long) c[6], (unsigned long long) c[7],
          (unsigned long long) c[8], (unsigned long long) c[9],
-         (unsigned long long) c[10], (unsigned long long) c[11]);
+         (unsigned long long) c[10], (unsigned long long) c[11],
+         (unsigned long long) c[12], (unsigned long long) c[13]);
 
     return true;
 }
