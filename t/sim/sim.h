@@ -10,7 +10,9 @@
  *   sim_check.h    the broker compared with the model
  *   sim_client.h   producers, admins, consumers
  *   sim_group.h    classic groups: members, commits, and their checks
- *   sim_txn.h      transactions: producers and zombies, and exactly once
+ *   sim_txn.h      transactions: what is promised, and the requests
+ *   sim_txn_app.h  … producers and zombies, drivers, late requests
+ *   sim_txn_check.h  … exactly once, and none that hangs
  *   sim_test.c     the schedule, seeds, the command line
  *
  * Faults that have to be survived: a worker that dies at any call that the

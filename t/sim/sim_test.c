@@ -10,7 +10,7 @@
  */
 
 #include "../tap.h"
-#include "sim_txn.h"
+#include "sim_txn_check.h"
 
 static uint32_t  steps = 2200;
 
