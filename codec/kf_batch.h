@@ -129,11 +129,16 @@ typedef struct {
     bool      zstd_refused;          /* Produce below version 7 */
 } kf_batch_rules_t;
 
-/* Why a produced batch is refused: Kafka's code, a text, and which record. */
+/* Records that a refusal names; a producer is told to send the others anew. */
+#define KF_VERDICT_RECORDS  64
+
+/* Why a produced batch is refused: Kafka's code, a text, and which records. */
 typedef struct {
     int16_t      error;              /* KF_ERR_NONE: taken */
     const char  *message;            /* static */
-    int32_t      record_index;       /* -1: the batch as a whole */
+    int32_t      record_index;       /* the first; -1: the batch as a whole */
+    int32_t      records_n;          /* at least 1 when there is a first one */
+    int32_t      records[KF_VERDICT_RECORDS];
     int64_t      max_timestamp_ms;   /* by kf_batch_walk: that of the records */
 } kf_batch_verdict_t;
 

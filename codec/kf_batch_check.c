@@ -26,6 +26,28 @@ kf_batch_refuse(kf_batch_verdict_t *v, kf_err_t error, int32_t index,
     v->error = (int16_t) error;
     v->message = message;
     v->record_index = index;
+    v->records_n = index >= 0;
+    v->records[0] = index;
+}
+
+
+/* A record that is well formed but not taken: those after it are judged, too. */
+static void
+kf_batch_refuse_record(kf_batch_verdict_t *v, kf_err_t error, int32_t index,
+    const char *message)
+{
+    if (v->error == KF_ERR_NONE) {
+        kf_batch_refuse(v, error, index, message);
+        return;
+    }
+
+    if (v->error != (int16_t) error) {
+        v->error = KF_ERR_INVALID_RECORD;
+    }
+
+    if (v->records_n < KF_VERDICT_RECORDS) {
+        v->records[v->records_n++] = index;
+    }
 }
 
 
@@ -163,11 +185,12 @@ typedef struct {
     kf_batch_verdict_t      *verdict;
     int32_t                  index;
     bool                     append_time;   /* the batch says so */
+    bool                     stopped;       /* refused as a whole */
     kf_scan_t                scan;
 } kf_batch_walk_t;
 
 
-/* One whole record; false when the batch is refused for it. */
+/* One whole record; false when that ends the walk. */
 static inline bool
 kf_batch_walk_record(kf_batch_walk_t *w, const kf_record_brief_t *brief)
 {
@@ -187,9 +210,9 @@ kf_batch_walk_record(kf_batch_walk_t *w, const kf_record_brief_t *brief)
     }
 
     if (brief->key_null && w->rules->keys_required) {
-        kf_batch_refuse(v, KF_ERR_INVALID_RECORD, w->index,
-                        "a compacted topic needs a key in every record");
-        return false;
+        kf_batch_refuse_record(v, KF_ERR_INVALID_RECORD, w->index++,
+                               "a compacted topic needs a key in every record");
+        return true;
     }
 
     ts = w->append_time
@@ -200,9 +223,9 @@ kf_batch_walk_record(kf_batch_walk_t *w, const kf_record_brief_t *brief)
         && (ts < w->rules->timestamp_min_ms
             || ts > w->rules->timestamp_max_ms))
     {
-        kf_batch_refuse(v, KF_ERR_INVALID_TIMESTAMP, w->index,
-                        "the timestamp is out of the topic's range");
-        return false;
+        kf_batch_refuse_record(v, KF_ERR_INVALID_TIMESTAMP, w->index++,
+                               "the timestamp is out of the topic's range");
+        return true;
     }
 
     v->max_timestamp_ms = kf_max(v->max_timestamp_ms, ts);
@@ -235,6 +258,7 @@ kf_batch_walk_piece(void *ctx, const uint8_t *data, size_t len)
 
             if (q) {
                 if (!kf_batch_walk_record(w, &brief)) {
+                    w->stopped = true;
                     return false;
                 }
 
@@ -248,10 +272,12 @@ kf_batch_walk_piece(void *ctx, const uint8_t *data, size_t len)
         if (rc == KF_SCAN_BAD) {
             kf_batch_refuse(w->verdict, KF_ERR_INVALID_RECORD, w->index,
                             "the record is malformed");
+            w->stopped = true;
             return false;
         }
 
         if (rc == KF_SCAN_RECORD && !kf_batch_walk_record(w, &w->scan.brief)) {
+            w->stopped = true;
             return false;
         }
     }
@@ -297,9 +323,11 @@ kf_batch_walk(const uint8_t *data, const kf_batch_t *b,
                        ? INT64_MAX : rules->output_bytes_max,
                        kf_batch_walk_piece, &walk);
 
-    if (v->error != KF_ERR_NONE) {
+    if (walk.stopped) {
         return;
     }
+
+    /* what is wrong with the batch as a whole comes before its records */
 
     switch (rc) {
 

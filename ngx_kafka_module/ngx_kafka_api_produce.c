@@ -72,6 +72,8 @@ static void ngx_kafka_produce_walk_one(ngx_kafka_produce_part_t *p);
 static void ngx_kafka_produce_walk(void *data);
 static void ngx_kafka_produce_convert(ngx_kafka_produce_part_t *p);
 static void ngx_kafka_produce_walked(void *data);
+static void ngx_kafka_produce_name_records(ngx_kafka_request_t *r,
+    ngx_kafka_produce_part_t *p);
 static void ngx_kafka_produce_append(ngx_kafka_request_t *r);
 static void ngx_kafka_produce_append_one(ngx_kafka_request_t *r,
     ngx_kafka_produce_part_t *p, kc_time_t now);
@@ -441,6 +443,30 @@ ngx_kafka_produce_walked(void *data)
 }
 
 
+/* Producers may send the batch anew without these (KIP-467). */
+static void
+ngx_kafka_produce_name_records(ngx_kafka_request_t *r,
+    ngx_kafka_produce_part_t *p)
+{
+    int32_t                               i;
+    kf_produce_response_record_errors_t  *e;
+
+    e = ngx_kafka_calloc(r, p->verdict.records_n,
+                         kf_produce_response_record_errors_t);
+    if (e == NULL) {
+        return;
+    }
+
+    p->out->record_errors = e;
+    p->out->record_errors_n = p->verdict.records_n;
+
+    for (i = 0; i < p->verdict.records_n; i++) {
+        e[i].batch_index = p->verdict.records[i];
+        e[i].batch_index_error_message = p->out->error_message;
+    }
+}
+
+
 static void
 ngx_kafka_produce_append(ngx_kafka_request_t *r)
 {
@@ -462,19 +488,7 @@ ngx_kafka_produce_append(ngx_kafka_request_t *r)
         if (p->verdict.error) {
             ngx_kafka_produce_fail(p, p->verdict.error, p->verdict.message);
 
-            if (p->verdict.record_index >= 0) {
-                p->out->record_errors = ngx_kafka_calloc(r, 1,
-                                   kf_produce_response_record_errors_t);
-
-                if (p->out->record_errors) {
-                    p->out->record_errors_n = 1;
-                    p->out->record_errors->batch_index =
-                                                      p->verdict.record_index;
-                    p->out->record_errors->batch_index_error_message =
-                                                       p->out->error_message;
-                }
-            }
-
+            ngx_kafka_produce_name_records(r, p);
             continue;
         }
 

@@ -166,6 +166,80 @@ zstd_version(void)
 }
 
 
+/* "error: records", of an area of records. */
+static void
+named(buf_t *area, int32_t count, const kf_batch_rules_t *r, const char *want,
+    const char *label)
+{
+    int                 i;
+    char                text[1024];
+    buf_t               b;
+    head_t              h = head(0, count);
+    kf_batch_verdict_t  v;
+
+    b = wrap(&h, area->p, area->len);
+    v = judge(b.p, b.len, r);
+    snprintf(text, sizeof(text), "%d:", v.error);
+
+    for (i = 0; i < v.records_n; i++) {
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), " %d",
+                 v.records[i]);
+    }
+
+    is_str(text, want, label);
+    free(b.p);
+    area->len = 0;
+}
+
+
+/* Each record that is not taken is named, so that the others may come anew. */
+static void
+several(buf_t *a, const kf_batch_rules_t *r)
+{
+    int                i;
+    char               want[1024];
+    kf_batch_rules_t   times = *r;
+
+    for (i = 0; i < 7; i++) {
+        put_record(a, 0, i, i % 3 == 1 ? NULL : "k", "v", 1, 0, NULL);
+    }
+
+    named(a, 7, r, "87: 1 4", "compacted: two without a key");
+
+    for (i = 0; i < 200; i++) {
+        put_record(a, 0, i, NULL, "v", 1, 0, NULL);
+    }
+
+    strcpy(want, "87:");
+
+    for (i = 0; i < KF_VERDICT_RECORDS; i++) {
+        snprintf(want + strlen(want), sizeof(want) - strlen(want), " %d", i);
+    }
+
+    named(a, 200, r, want, "compacted: as many as there is room for");
+
+    times.check_timestamps = true;
+    times.timestamp_min_ms = INT64_MIN;
+    times.timestamp_max_ms = 1700000000000 + 100;
+
+    put_record(a, 0, 0, "k", "v", 1, 0, NULL);
+    put_record(a, 101, 1, "k", "v", 1, 0, NULL);
+    put_record(a, 102, 2, "k", "v", 1, 0, NULL);
+    named(a, 3, &times, "32: 1 2", "two timestamps");
+
+    put_record(a, 101, 0, "k", "v", 1, 0, NULL);
+    put_record(a, 0, 1, NULL, "v", 1, 0, NULL);
+    named(a, 2, &times, "87: 0 1", "a timestamp and a key");
+
+    put_record(a, 0, 0, NULL, "v", 1, 0, NULL);
+    put_record(a, 0, 7, "k", "v", 1, 0, NULL);
+    named(a, 2, r, "87: 1", "offsets that are wrong come before");
+
+    put_record(a, 0, 0, NULL, "v", 1, 0, NULL);
+    named(a, 2, r, "87:", "and a count, of which no record is to blame");
+}
+
+
 static void
 one(buf_t *area, int32_t count, const kf_batch_rules_t *r, kf_err_t error,
     int32_t index, const char *label)
@@ -230,6 +304,8 @@ contents(void)
     put_record(&a, 0, 0, "", "v", 1, 0, NULL);
     put_record(&a, 0, 1, NULL, "v", 1, 0, NULL);
     one(&a, 2, &r, KF_ERR_INVALID_RECORD, 1, "compacted: no key");
+
+    several(&a, &r);
 
     put_record(&a, 0, 0, "", NULL, 0, 2, headers);
     one(&a, 1, &r, KF_ERR_NONE, -1, "compacted: empty key, no value, headers");

@@ -192,6 +192,10 @@ $c->create_topic($compact, 1, 'cleanup.policy' => 'compact');
 $r = $c->produce($compact, 0, batch(records => [['k', 'v'], 'keyless']));
 is($r->{ErrorCode}, 87, 'a record without a key in a compacted topic');
 is($r->{RecordErrors}[0]{BatchIndex}, 1, 'which of them');
+$r = $c->produce($compact, 0, Kafka::Batch::batch(records => [
+    map +{ value => $_, key => $_ % 2 ? "k$_" : undef }, 0 .. 6]));
+is(join(' ', $r->{ErrorCode}, map $_->{BatchIndex}, @{ $r->{RecordErrors} }),
+    '87 0 2 4 6', 'all of them');
 is($c->produce($compact, 0, batch(records => [['k', 'v']]))->{ErrorCode}, 0,
     'with a key');
 
