@@ -170,7 +170,9 @@ kc_rc_t kc_txn_verify(kc_t *kc, kc_call_t *call, int16_t version,
 /*
  * After a recovery, for each partition whose log has a transaction open: true,
  * it is part of one that is under way (perhaps from now on: call->wait); or the
- * caller writes an abort marker with this producer id and epoch.
+ * caller writes an abort marker with this producer id and the next epoch.  With
+ * the same epoch a batch of it that its producer repeats would be answered as a
+ * duplicate, although it is aborted.
  */
 kc_rc_t kc_txn_reconcile(kc_t *kc, kc_call_t *call, kf_uuid_t topic_id,
     int32_t partition, int64_t producer_id, int16_t epoch, bool *keep);

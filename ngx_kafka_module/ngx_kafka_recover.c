@@ -521,7 +521,7 @@ ngx_kafka_coord_reconcile_part(ngx_kafka_broker_t *b, kc_t *kc,
 
         ngx_memzero(&marker, sizeof(kl_marker_t));
         marker.producer_id = list[i].producer_id;
-        marker.producer_epoch = list[i].producer_epoch;
+        marker.producer_epoch = list[i].producer_epoch + 1;
 
         if (kl_append_marker(log, &marker, &item->config, kc_leader_epoch(kc),
                              call.now.wall_ms, &res)

@@ -84,7 +84,8 @@
     X(NO_DATA_FLUSH, "data-not-flushed-before-the-decision")                  \
     X(NO_VERIFY, "late-data-opens-a-transaction")                             \
     X(NO_NUMBERS, "a-late-marker-ends-the-next-transaction")                  \
-    X(NO_RECONCILE, "open-transactions-not-reconciled")
+    X(NO_RECONCILE, "open-transactions-not-reconciled")                       \
+    X(SAME_MARKER, "an-aborted-batch-is-taken-for-a-duplicate")
 
 typedef enum {
 #define X(name, text)  BREAK_##name,

@@ -784,10 +784,11 @@ reconcile_section(worker_t *wk, void *arg)
 
         for (k = 0; k < n; k++) {
             kl_marker_t  m = { .producer_id = list[k].producer_id,
-                               .producer_epoch = list[k].producer_epoch };
+                               .producer_epoch = list[k].producer_epoch
+                                        + (w.broken != BREAK_SAME_MARKER) };
 
             if (kc_txn_reconcile(&wk->kc, &c, mtopics[place.topic].id, p,
-                                 m.producer_id, m.producer_epoch, &keep)
+                                 m.producer_id, list[k].producer_epoch, &keep)
                 != KC_OK)
             {
                 free(list);
