@@ -31,8 +31,8 @@ kf_batch_refuse(kf_batch_verdict_t *v, kf_err_t error, int32_t index,
 }
 
 
-/* A record that is well formed but not taken: those after it are judged as well.
- */
+/* A record that is well formed but not taken: those after it are judged as
+ * well. */
 static void
 kf_batch_refuse_record(kf_batch_verdict_t *v, kf_err_t error, int32_t index,
     const char *message)
