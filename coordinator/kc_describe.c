@@ -1,7 +1,7 @@
 /*
  * DescribeConfigs of topics (resource type 2), of the broker (4) and of client
- * metrics (16): values in force, where they come from, and on request all places
- * that give one.
+ * metrics (16): values in force, where they come from, and on request all
+ * places that give one.
  */
 
 #include <stdio.h>

@@ -109,8 +109,8 @@ cut_short(const kf_message_t *m)
 }
 
 
-/* What may follow: nothing; but embedded data may have fields of the future, and
- * clients leave bytes behind requests. */
+/* What may follow: nothing; but embedded data may have fields of the future,
+ * and clients leave bytes behind requests. */
 static void
 one_more(const kf_message_t *m)
 {
