@@ -56,8 +56,10 @@ kl_txn_decode(const uint8_t *p, kl_txn_entry_t *t)
     t->last = (int64_t) kl_get64(p + 18);
     t->stable = (int64_t) kl_get64(p + 26);
 
+    /* a marker comes after what it ends: zeros of a torn write are no entry */
     return p[0] == 0 && p[1] == KL_TXN_VERSION && t->producer_id >= 0
-           && t->first >= 0 && t->first <= t->last;
+           && t->first >= 0 && t->first < t->last && t->stable >= 0
+           && t->stable <= t->last + 1;
 }
 
 

@@ -1046,6 +1046,38 @@ test_old_checkpoint(void)
 }
 
 
+/* A power cut may leave the size of a write whose bytes are lost. */
+static void
+test_zeros(void)
+{
+    int            fd, i;
+    size_t         n;
+    const uint8_t  zeros[34] = { 0 };
+
+    for (i = 0; i < 2; i++) {
+        begin();
+        verify(0, 0, true);
+        put(0, 0, 0, 2, 0);
+        marker(plog, 0, 1, i > 0, &marked);     /* an abort, then a commit */
+        is(kl_checkpoint(plog, true), KL_OK, "checkpoint");
+        broker_end(PARTS, PRODS);
+
+        fd = open(file_path(segment_name(0, ".txnindex")),
+                  O_WRONLY | O_CREAT | O_APPEND, 0644);
+        is(write(fd, zeros, sizeof(zeros)), (ssize_t) sizeof(zeros), "zeros");
+        close(fd);
+
+        broker_start(PARTS, PRODS);
+        is(restart(), KL_OK, "restart");
+        is(kl_aborted(plog, 0, INT64_MAX, aborted, TXN_LIST_MAX, &n),
+           KL_OK, "listed");
+        is(n, i == 0, "what was aborted, and nothing else");
+        ok(n == 0 || aborted[0].first_offset == 1, "as it was");
+        end();
+    }
+}
+
+
 /* With version 1 the epoch does not tell a transaction from the next one. */
 static void
 test_late_driver(void)
@@ -1091,6 +1123,7 @@ main(void)
     test_verify();
     test_markers();
     test_late_driver();
+    test_zeros();
     test_format();
     test_keeping();
     test_epochs();
