@@ -104,6 +104,7 @@ typedef struct {
     int64_t        got_pid;
     int16_t        got_epoch;
     int64_t        got_offset;
+    int64_t        asked_shown;         /* what was shown when it asked */
     bool           named;               /* goes on with its epoch */
     bool           all;                 /* acks=all */
     int64_t        position;
@@ -444,6 +445,7 @@ app_section(worker_t *wk, void *arg)
         break;
 
     case OFFSET:
+        a->asked_shown = txn_shown[a->r.id];
         a->error = ask_offset(wk, a->r.id, &c, true, &a->got_offset);
         break;
 
