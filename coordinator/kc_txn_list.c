@@ -3,6 +3,7 @@
  */
 
 #include "kc_config_def.h"
+#include "kc_regex.h"
 #include "kc_txn_int.h"
 
 #define KC_OFFSETS_TOPIC       "__consumer_offsets"
@@ -192,9 +193,10 @@ kc_describe_transactions(kc_t *kc, kc_call_t *call,
 /* --- ListTransactions ---------------------------------------------------- */
 
 typedef struct {
-    uint32_t  states;                   /* bits; all when none is asked for */
-    int64_t   duration;                 /* -1: any */
-    int64_t   now;
+    uint32_t     states;                /* bits; all when none is asked for */
+    int64_t      duration;              /* -1: any */
+    int64_t      now;
+    kc_regex_t  *pattern;               /* of the whole id; NULL: any */
 } kc_txn_filter_t;
 
 
@@ -269,11 +271,15 @@ kc_list_wanted(const kc_txn_t *t, const kf_list_transactions_request_t *req,
 
     for (i = 0; i < req->producer_id_filters_n; i++) {
         if (req->producer_id_filters[i] == t->pid) {
-            return true;
+            break;
         }
     }
 
-    return req->producer_id_filters_n <= 0;
+    if (i == req->producer_id_filters_n && i > 0) {
+        return false;
+    }
+
+    return f->pattern == NULL || kc_regex_matches(f->pattern, t->by_id.key);
 }
 
 
@@ -283,6 +289,7 @@ kc_list_transactions(kc_t *kc, kc_call_t *call, int16_t version,
     kf_list_transactions_response_t *rsp)
 {
     bool              ok = true;
+    kc_regex_rc_t     re;
     const kc_txn_t   *t;
     kc_txn_filter_t   f;
 
@@ -294,7 +301,21 @@ kc_list_transactions(kc_t *kc, kc_call_t *call, int16_t version,
     f.now = call->now.wall_ms;
     f.duration = version >= 1 ? req->duration_filter : -1;
 
-    if (!kc_list_states(call, req, rsp, &f)) {
+    f.pattern = NULL;
+
+    if (version >= 2 && req->transactional_id_pattern.len) {
+        re = kc_regex_compile(call->arena, req->transactional_id_pattern,
+                              &f.pattern);
+
+        if (re == KC_REGEX_BAD) {
+            rsp->error_code = KF_ERR_INVALID_REGULAR_EXPRESSION;
+            return KC_OK;
+        }
+
+        ok = re == KC_REGEX_OK;
+    }
+
+    if (!ok || !kc_list_states(call, req, rsp, &f)) {
         return kc_fail(kc, KC_NO_MEMORY, "no memory for the answer");
     }
 

@@ -342,6 +342,12 @@ test_list(void)
     later(1);
     is_str(LIST(0, -1, "Ongoing"), "a b", "a moment later");
 
+    is_str(list(-1, -1, "", "[ab]", &error, &unknown), "a b", "by pattern");
+    is_str(list(-1, -1, "", "", &error, &unknown), "a b d", "an empty one");
+    is_str(list(-1, -1, "Ongoing", "a|d", &error, &unknown), "a", "both");
+    is_str(list(-1, -1, "", "(", &error, &unknown), "", "a bad one");
+    is(error, KF_ERR_INVALID_REGULAR_EXPRESSION, "is refused");
+
     one = describe_txn("b");
     is(one.error_code, 0, "described");
     is_str(c(one.transaction_state), "Ongoing", "state");
