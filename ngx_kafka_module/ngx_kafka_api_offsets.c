@@ -6,6 +6,10 @@
  * special timestamps -1, -2, -4, -5, -6 are answered from published numbers.
  * An offset that is told here is one that a consumer may see: bounded by the
  * high watermark, or by the last stable offset for read_committed.
+ *
+ * A producer with acks=1 may know of records that the disk has not got yet.  In
+ * Apache Kafka with one replica they are below the high watermark at once; here
+ * the thread flushes first, so that who has written finds what it wrote.
  */
 
 #include "ngx_kafka_api.h"
@@ -24,6 +28,8 @@ typedef struct {
     int64_t             timestamp;
     int64_t             upto;
     kl_log_t           *log;                    /* referenced */
+    kl_part_t          *shared;                 /* of a flush; else NULL */
+    uint64_t            incarnation;
 } ngx_kafka_lookup_t;
 
 typedef struct {
@@ -42,9 +48,14 @@ static void ngx_kafka_list_offsets_one(ngx_kafka_request_t *r,
     const kf_list_offsets_request_topics_t *topic,
     const kf_list_offsets_request_partitions_t *in,
     kf_list_offsets_response_partitions_t *out);
+static void ngx_kafka_list_offsets_later(ngx_kafka_request_t *r,
+    int64_t timestamp, int64_t upto, ngx_kafka_part_t *part,
+    const ngx_kafka_offsets_t *o, kf_list_offsets_response_partitions_t *out);
 static int16_t ngx_kafka_list_offsets_version(int64_t timestamp,
     int16_t version);
 static void ngx_kafka_list_offsets_work(void *data);
+static void ngx_kafka_list_offsets_flush(ngx_kafka_lookup_t *l,
+    bool committed);
 static void ngx_kafka_list_offsets_done(void *data);
 static void ngx_kafka_list_offsets_cleanup(ngx_kafka_request_t *r);
 static int16_t ngx_kafka_readable_part(ngx_kafka_request_t *r, kf_str_t topic,
@@ -150,7 +161,6 @@ ngx_kafka_list_offsets_one(ngx_kafka_request_t *r,
 {
     int64_t                     upto;
     ngx_kafka_part_t           *part;
-    ngx_kafka_lookup_t         *lookup;
     ngx_kafka_offsets_t         o;
     ngx_kafka_offsets_ctx_t    *ctx = r->ctx;
     kf_list_offsets_request_t  *req = r->body;
@@ -184,6 +194,10 @@ ngx_kafka_list_offsets_one(ngx_kafka_request_t *r,
     case NGX_KAFKA_LATEST:
         out->offset = upto;
         out->leader_epoch = r->broker->leader_epoch;
+
+        if (o.high_watermark < o.o.log_end) {
+            ngx_kafka_list_offsets_later(r, in->timestamp, upto, part, &o, out);
+        }
         break;
 
     case NGX_KAFKA_EARLIEST:
@@ -201,12 +215,30 @@ ngx_kafka_list_offsets_one(ngx_kafka_request_t *r,
         break;                                  /* nothing is tiered */
 
     default:
-        lookup = &ctx->lookups[ctx->lookups_n++];
-        lookup->out = out;
-        lookup->timestamp = in->timestamp;
-        lookup->upto = upto;
-        lookup->log = part->log;
-        kl_log_ref(part->log);
+        ngx_kafka_list_offsets_later(r, in->timestamp, upto, part, &o, out);
+    }
+}
+
+
+/* In a thread. */
+static void
+ngx_kafka_list_offsets_later(ngx_kafka_request_t *r, int64_t timestamp,
+    int64_t upto, ngx_kafka_part_t *part, const ngx_kafka_offsets_t *o,
+    kf_list_offsets_response_partitions_t *out)
+{
+    ngx_kafka_lookup_t       *lookup;
+    ngx_kafka_offsets_ctx_t  *ctx = r->ctx;
+
+    lookup = &ctx->lookups[ctx->lookups_n++];
+    lookup->out = out;
+    lookup->timestamp = timestamp;
+    lookup->upto = upto;
+    lookup->log = part->log;
+    kl_log_ref(part->log);
+
+    if (o->high_watermark < o->o.log_end) {
+        lookup->shared = part->shared;
+        lookup->incarnation = o->o.incarnation;
     }
 }
 
@@ -236,9 +268,19 @@ ngx_kafka_list_offsets_work(void *data)
     ngx_kafka_lookup_t        *l;
     ngx_kafka_offsets_task_t  *task = data;
     ngx_kafka_offsets_ctx_t   *ctx = task->request->ctx;
+    kf_list_offsets_request_t  *req = task->request->body;
 
     for (i = 0; i < ctx->lookups_n; i++) {
         l = &ctx->lookups[i];
+
+        if (l->shared) {
+            ngx_kafka_list_offsets_flush(l, req->isolation_level == 1);
+        }
+
+        if (l->timestamp == NGX_KAFKA_LATEST) {
+            l->out->offset = l->upto;
+            continue;
+        }
 
         if (l->timestamp == NGX_KAFKA_MAX_TIMESTAMP) {
             rc = kl_max_timestamp(l->log, l->upto, &l->out->offset,
@@ -255,6 +297,25 @@ ngx_kafka_list_offsets_work(void *data)
             l->out->timestamp = -1;
             l->out->leader_epoch = -1;
         }
+    }
+}
+
+
+/* What fails here fails the producer's own flush: that one has it mended. */
+static void
+ngx_kafka_list_offsets_flush(ngx_kafka_lookup_t *l, bool committed)
+{
+    int64_t       flushed;
+    kl_offsets_t  o;
+
+    if (kl_flush(l->log, &flushed) != KL_OK) {
+        return;
+    }
+
+    kl_snapshot(l->shared, &o);
+
+    if (o.incarnation == l->incarnation) {
+        l->upto = committed ? ngx_min(o.flushed, o.first_open_txn) : o.flushed;
     }
 }
 

@@ -90,4 +90,32 @@ is(join(' ', map "$_->{PartitionIndex}:$_->{ErrorCode}:$_->{Offset}",
     sort { $a->{PartitionIndex} <=> $b->{PartitionIndex} }
     @{ $r->{Topics}[0]{Partitions} }), '0:0:0 1:0:0 7:3:-1', 'several');
 
+# Right behind a producer that did not wait for the disk.
+{
+    my $topic = "behind-$$";
+    $c->create_topic($topic, 1);
+    my (@latest, @max);
+
+    for my $n (1 .. 20) {
+        my $ts = 1700000000000 + $n;
+
+        # one behind the other, so that no flush can be over in between
+        $c->send('Produce', 9, { Acks => 1, TimeoutMs => 5000,
+            TopicData => [{ Name => $topic, PartitionData => [{ Index => 0,
+                Records => Kafka::Batch::batch(records => ['a', 'b'],
+                    timestamp => $ts) }] }] });
+        $c->send('ListOffsets', 7, { ReplicaId => -1, Topics => [{
+            Name => $topic, Partitions => [{ PartitionIndex => 0,
+                Timestamp => $n % 2 ? -1 : -3 }] }] });
+        $c->recv;
+        my $p = $c->recv->{Topics}[0]{Partitions}[0];
+        $n % 2 ? push @latest, $p->{Offset} : push @max, $p->{Timestamp};
+    }
+
+    is("@latest", join(' ', map $_ * 2, grep $_ % 2, 1 .. 20),
+        'acks=1: the end is behind what was acknowledged');
+    is("@max", join(' ', map 1700000000000 + $_, grep !($_ % 2), 1 .. 20),
+        'acks=1: and its timestamp is found');
+}
+
 $t->done;
