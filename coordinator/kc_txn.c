@@ -415,6 +415,10 @@ kc_txn_apply(kc_t *kc, const kf_transaction_record_t *r, const void *planned,
 
         o->next_pid = r->next_producer_id;
         o->prepared = end;
+
+        if (r->begin_offset >= 0) {
+            o->began = r->begin_offset;
+        }
     }
 
     return KC_OK;

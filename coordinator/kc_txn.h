@@ -132,9 +132,13 @@ kc_rc_t kc_end_txn(kc_t *kc, kc_call_t *call, int16_t version,
     const kf_end_txn_request_t *req, kc_txn_work_t *work,
     kf_end_txn_response_t *rsp);
 
-/* All markers are on disk.  No-op when it is complete already. */
+/*
+ * All markers are on disk; the last three are the work's.  No-op when it is
+ * complete already, also if the producer's next transaction has been decided
+ * meanwhile, perhaps with the same epoch.
+ */
 kc_rc_t kc_txn_complete(kc_t *kc, kc_call_t *call, kf_str_t transactional_id,
-    int64_t producer_id, int16_t epoch);
+    int64_t producer_id, int16_t epoch, int64_t prepared);
 
 /*
  * Decided transactions that are not complete, in order of decision: the first

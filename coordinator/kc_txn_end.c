@@ -420,15 +420,16 @@ kc_end_txn(kc_t *kc, kc_call_t *call, int16_t version,
 
 kc_rc_t
 kc_txn_complete(kc_t *kc, kc_call_t *call, kf_str_t transactional_id,
-    int64_t producer_id, int16_t epoch)
+    int64_t producer_id, int16_t epoch, int64_t prepared)
 {
     kc_rc_t          rc;
     const kc_txn_t  *t = kc_txn_find(kc, transactional_id);
 
     call->wait = t ? t->changed : kc->state->txns.changed;
 
+    /* one that began after that decision is another one */
     if (t == NULL || !kc_txn_preparing(t) || t->pid != producer_id
-        || t->epoch != epoch)
+        || t->epoch != epoch || t->open->began > prepared)
     {
         return KC_OK;
     }

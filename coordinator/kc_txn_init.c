@@ -132,6 +132,7 @@ kc_init_decide(kc_t *kc, kc_call_t *call, int16_t version,
     r.last_producer_epoch = -1;
     r.timeout_ms = req->transaction_timeout_ms;
     r.start_timestamp = -1;
+    r.begin_offset = -1;
     r.update_timestamp = call->now.wall_ms;
 
     if (t == NULL) {

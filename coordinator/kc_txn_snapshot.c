@@ -205,6 +205,7 @@ kc_snapshot_txn(kc_writer_t *w, const kc_txn_t *t)
     r.timeout_ms = t->timeout_ms;
     r.start_timestamp = t->start_ms;
     r.update_timestamp = t->update_ms;
+    r.begin_offset = t->open ? t->open->began : -1;
 
     if (!kc_snapshot_put(w, KF_TRANSACTION_RECORD, &r)) {
         return false;
@@ -270,6 +271,7 @@ kc_hash_open(const kc_txn_open_t *o, uint64_t *h)
 
     kc_mix_number(h, o->data_epoch);
     kc_mix_number(h, o->next_pid);
+    kc_mix_number(h, o->began);
     kc_mix_number(h, o->parts_n);
 
     for (i = 0; i < o->parts_n; i++) {
@@ -354,6 +356,12 @@ kc_check_open(const kc_t *kc, const kc_txn_t *t, uint64_t *staged)
                                    : o->data_epoch > t->epoch)
     {
         return "T2: the epoch of the data is in force, or the one before";
+    }
+
+    if (o->began > kc->state->applied
+        || (kc_txn_preparing(t) && o->began > o->prepared))
+    {
+        return "T5: a transaction begins before it is decided";
     }
 
     if (o->parts_n > o->room) {

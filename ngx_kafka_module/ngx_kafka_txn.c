@@ -312,7 +312,7 @@ ngx_kafka_drive_complete(ngx_kafka_drive_t *d)
     call.arena = &arena;
 
     rc = kc_txn_complete(&b->kc, &call, d->transactional_id, d->producer_id,
-                         d->epoch);
+                         d->epoch, d->prepared);
 
     ngx_kafka_coord_unlock(b);
     kf_heap_free(&heap);

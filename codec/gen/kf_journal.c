@@ -1224,10 +1224,22 @@ kf_encode_offsets_delete_record(kf_writer_t *w, int16_t version,
 }
 
 
+void
+kf_init_transaction_record(kf_transaction_record_t *m)
+{
+    memset(m, 0, sizeof(kf_transaction_record_t));
+
+    m->begin_offset = -1;
+}
+
+
 static void
 decode_transaction_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
     kf_transaction_record_t *m)
 {
+    uint32_t     tags;
+    kf_reader_t  field;
+
     (void) version;
     (void) a;
 
@@ -1244,7 +1256,30 @@ decode_transaction_record(kf_reader_t *r, int16_t version, kf_arena_t *a,
     m->start_timestamp = kf_read_i64(r);
     m->update_timestamp = kf_read_i64(r);
 
-    kf_skip_tags(r);
+    m->begin_offset = -1;
+
+    for (tags = kf_read_uvarint(r); tags && r->rc == KF_OK; tags--) {
+        switch (kf_open_tag(r, &field)) {
+
+        case 0:
+            m->begin_offset = kf_read_i64(&field);
+            kf_close_tag(r, &field);
+            break;
+
+        default:
+            break;
+        }
+    }
+}
+
+
+static void
+put_transaction_record_begin_offset(kf_writer_t *w, int16_t version,
+    const kf_transaction_record_t *m)
+{
+    (void) version;
+
+    kf_write_i64(w, m->begin_offset);
 }
 
 
@@ -1252,7 +1287,8 @@ static void
 encode_transaction_record(kf_writer_t *w, int16_t version,
     const kf_transaction_record_t *m)
 {
-    (void) version;
+    bool         tag0;
+    kf_writer_t  size;
 
     kf_write_str(w, m->transactional_id, true, false);
     kf_write_i8(w, m->state);
@@ -1267,7 +1303,15 @@ encode_transaction_record(kf_writer_t *w, int16_t version,
     kf_write_i64(w, m->start_timestamp);
     kf_write_i64(w, m->update_timestamp);
 
-    kf_write_uvarint(w, 0);
+    tag0 = m->begin_offset != -1;
+    kf_write_uvarint(w, tag0);
+
+    if (tag0) {
+        kf_writer_count(&size);
+        put_transaction_record_begin_offset(&size, version, m);
+        kf_write_tag(w, 0, size.size);
+        put_transaction_record_begin_offset(w, version, m);
+    }
 }
 
 

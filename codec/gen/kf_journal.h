@@ -255,7 +255,8 @@ typedef struct {
 /*
  * A transactional id: its producer, and the state it is in.  Written when a
  * producer was initialized (state 0, Empty, without a transaction); in a snapshot
- * also for transactions, whose participants follow.
+ * also for transactions, whose participants follow, with the journal offset after
+ * their first record.
  */
 typedef struct {
     kf_str_t  transactional_id;
@@ -270,6 +271,7 @@ typedef struct {
     int32_t   timeout_ms;
     int64_t   start_timestamp;
     int64_t   update_timestamp;
+    int64_t   begin_offset;
 } kf_transaction_record_t;
 
 
@@ -438,6 +440,7 @@ kf_rc_t kf_decode_offsets_delete_record(kf_reader_t *r, int16_t version,
 void kf_encode_offsets_delete_record(kf_writer_t *w, int16_t version,
     const kf_offsets_delete_record_t *m);
 
+void kf_init_transaction_record(kf_transaction_record_t *m);
 kf_rc_t kf_decode_transaction_record(kf_reader_t *r, int16_t version,
     kf_arena_t *a, kf_transaction_record_t *m);
 void kf_encode_transaction_record(kf_writer_t *w, int16_t version,

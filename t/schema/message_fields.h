@@ -4223,9 +4223,12 @@ static const kf_field_t  fields_transaction_record[] = {
     { "update_timestamp", KF_T_INT64, false, 0, 0, 1, 0, -1,
         offsetof(kf_transaction_record_t, update_timestamp), 0,
         sizeof(int64_t), NULL, 0, 0, false },
+    { "begin_offset", KF_T_INT64, false, 0, 0, 1, 0, 0,
+        offsetof(kf_transaction_record_t, begin_offset), 0, sizeof(int64_t),
+        NULL, 0, -1, false },
 };
 
-KF_MESSAGE(transaction_record)
+KF_MESSAGE_INIT(transaction_record)
 
 
 static const kf_field_t  fields_transaction_add_record_topics[] = {
@@ -4842,8 +4845,9 @@ static const kf_message_t  kf_messages[] = {
         sizeof(kf_offsets_delete_record_t), fields_offsets_delete_record, 2,
         m_decode_offsets_delete_record, m_encode_offsets_delete_record, NULL },
     { "TransactionRecord", KF_M_RECORD, 16, 0, 0, 0,
-        sizeof(kf_transaction_record_t), fields_transaction_record, 12,
-        m_decode_transaction_record, m_encode_transaction_record, NULL },
+        sizeof(kf_transaction_record_t), fields_transaction_record, 13,
+        m_decode_transaction_record, m_encode_transaction_record,
+        m_init_transaction_record },
     { "TransactionAddRecord", KF_M_RECORD, 17, 0, 0, 0,
         sizeof(kf_transaction_add_record_t), fields_transaction_add_record, 7,
         m_decode_transaction_add_record, m_encode_transaction_add_record,

@@ -67,7 +67,9 @@ complete_section(worker_t *wk, void *arg)
     job_t      *j = arg;
     kc_call_t   c = call_make();
 
-    if (kc_txn_complete(&wk->kc, &c, kc_cstr(txn_ids[j->id]), j->pid, j->epoch)
+    if (kc_txn_complete(&wk->kc, &c, kc_cstr(txn_ids[j->id]), j->pid,
+                        j->epoch,
+                        w.broken == BREAK_NO_NUMBERS ? INT64_MAX : j->prepared)
         == KC_OK)
     {
         j->phase++;

@@ -73,6 +73,36 @@ test_classic(void)
 }
 
 
+/* A driver that is so late that the next transaction is decided. */
+static void
+test_late_driver(void)
+{
+    kc_txn_work_t  late;
+    producer_t     p = producer("l");
+
+    add(&p, "t", 0);
+    prepare(4, &p, true);
+    late = work;
+    is(complete(), KC_OK, "somebody else was faster");
+    add(&p, "t", 0);
+    is(prepare(4, &p, false), 0, "the next one is decided");
+    is(work.epoch, late.epoch, "with the same epoch");
+    wrote();
+    is(kc_txn_complete(&w.kc, &w.call, late.transactional_id,
+                       late.producer_id, late.epoch, late.prepared),
+       KC_OK, "the late one");
+    is_str(wrote(), "", "does not complete it");
+    is_str(c(describe_txn("l").transaction_state), "PrepareAbort", "it waits");
+    restart();
+    kc_txn_complete(&w.kc, &w.call, late.transactional_id, late.producer_id,
+                    late.epoch, late.prepared);
+    is_str(c(describe_txn("l").transaction_state), "PrepareAbort",
+       "also after a restart");
+    is(drive(), 1, "for its own driver");
+    is_str(c(describe_txn("l").transaction_state), "CompleteAbort", "done");
+}
+
+
 static void
 test_flush(void)
 {
@@ -182,6 +212,10 @@ main(void)
 {
     txn_start();
     test_classic();
+    world_end(&w);
+
+    txn_start();
+    test_late_driver();
     world_end(&w);
 
     txn_start();

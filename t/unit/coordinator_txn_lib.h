@@ -259,7 +259,7 @@ static kc_rc_t
 complete(void)
 {
     return kc_txn_complete(&w.kc, &w.call, work.transactional_id,
-                           work.producer_id, work.epoch);
+                           work.producer_id, work.epoch, work.prepared);
 }
 
 

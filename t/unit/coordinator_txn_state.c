@@ -520,7 +520,7 @@ test_corrupt(void)
             .producer_epoch = 1, .last_producer_epoch = -1,
             .previous_producer_id = -1, .next_producer_id = -1,
             .data_epoch = -1, .client_version = 1, .timeout_ms = 1000,
-            .start_timestamp = -1, .update_timestamp = 1
+            .start_timestamp = -1, .update_timestamp = 1, .begin_offset = -1
         };
 
         try(KF_TRANSACTION_RECORD, &good, KC_OK, "an id is set");
