@@ -213,6 +213,18 @@ restart_step(void)
 }
 
 
+static void
+transact_step(void)
+{
+    txn_step();
+
+    if (txn_cut) {
+        txn_cut = false;
+        crash_step();
+    }
+}
+
+
 static const struct {
     void    (*run)(void);
     uint32_t  weight;
@@ -236,7 +248,7 @@ static const struct {
     { group_admin_step, 3 },
     { tick_step, 60 },
     { time_step, 4 },
-    { txn_step, 900 },
+    { transact_step, 900 },
     { txn_late_step, 30 },
     { txn_drive_step, 60 },
 };

@@ -127,6 +127,7 @@ static app_stage_t    late_stages[TXN_LATE];
 static uint32_t       late_requests_n;
 static int64_t        txn_shown[TXN_IDS];       /* offsets, T2 */
 static uint64_t       txn_commits, txn_fenced;
+static bool           txn_cut;                  /* now is a good moment */
 
 static const kl_config_t  txn_config = {
     .segment_bytes = 900, .segment_ms = INT64_MAX,

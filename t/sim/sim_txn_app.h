@@ -480,12 +480,22 @@ app_write(app_t *a, worker_t *wk)
 static void
 app_ack(app_t *a)
 {
-    if (a->all && (slot_flushed(a->place.slot, a->place.inc) < a->next
-                   || journal_flushed() < a->wait))
-    {
+    /* one after the other: a power cut may come in between */
+    if (a->all && slot_flushed(a->place.slot, a->place.inc) < a->next) {
         slot_flush(any_worker(), a->place.slot, a->place.inc,
                    a->place.partition);
-        journal_flush(any_worker());
+        return;
+    }
+
+    if (a->all && journal_flushed() < a->wait) {
+
+        if (chance(30)) {
+            journal_flush(any_worker());
+
+        } else if (chance(5)) {
+            txn_cut = true;
+        }
+
         return;
     }
 
