@@ -12,7 +12,7 @@
 #include "../tap.h"
 #include "sim_txn_check.h"
 
-static uint32_t  steps = 2200;
+static uint32_t  steps = 3000;
 
 
 static void

@@ -167,7 +167,7 @@ job_step(job_t *j)
         {
             j->phase++;
 
-        } else {
+        } else if (w.calm || chance(15)) {
             journal_flush(j->wk);
         }
 
@@ -489,7 +489,7 @@ app_ack(app_t *a)
 
     if (a->all && journal_flushed() < a->wait) {
 
-        if (chance(30)) {
+        if (chance(15)) {
             journal_flush(any_worker());
 
         } else if (chance(5)) {
@@ -628,7 +628,11 @@ app_step(app_t *a)
     }
 
     if (journal_flushed() < a->wait) {
-        journal_flush(wk);
+        /* seldom: others have to find it unflushed, too */
+        if (chance(15)) {
+            journal_flush(wk);
+        }
+
         return;
     }
 
