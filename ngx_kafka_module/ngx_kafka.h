@@ -235,7 +235,7 @@ ngx_kafka_part_t *ngx_kafka_point(ngx_kafka_broker_t *b, uint32_t hash);
 void ngx_kafka_changed(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
 
 /* A wait ended at its deadline although its condition held: counted in the
- * zone; stays 0 unless a wake-up was lost. */
+ * zone, unless a worker has just died; stays 0 unless a wake-up was lost. */
 void ngx_kafka_wait_missed(ngx_kafka_broker_t *b);
 
 /* Topics or configs changed: other workers drop what they cached, also when

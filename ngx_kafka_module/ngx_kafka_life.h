@@ -28,7 +28,7 @@ char *ngx_kafka_conf_broker(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 /* --- the zone ------------------------------------------------------------- */
 
 #define NGX_KAFKA_MAGIC       0x6b61666b612d7a31ULL
-#define NGX_KAFKA_LAYOUT      2                 /* raise with each change */
+#define NGX_KAFKA_LAYOUT      3                 /* raise with each change */
 
 #define NGX_KAFKA_ZONE_MIN    (2 * 1024 * 1024)
 
@@ -102,6 +102,7 @@ struct ngx_kafka_zone_s {
     _Atomic uint64_t       journal_epoch;       /* … with a new journal */
     _Atomic uint64_t       topics_version;
     _Atomic uint64_t       missed;              /* waits; see wait_missed() */
+    _Atomic int64_t        died_ms;             /* a worker, mono; 0: none */
     _Atomic int64_t        snapshot;            /* journal's newest; -1: none */
     _Atomic int64_t        swept;               /* deletions finished up to */
     _Atomic uint32_t       failed;              /* partitions to be reopened */

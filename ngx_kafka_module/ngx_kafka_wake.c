@@ -29,6 +29,9 @@
 #include <sys/eventfd.h>
 
 
+#define NGX_KAFKA_MOURNING  10000               /* ms after a worker's death */
+
+
 struct ngx_kafka_wake_s {
     ngx_kafka_part_t  **watched;                /* by slot */
 };
@@ -43,6 +46,7 @@ typedef struct {
 static ngx_int_t ngx_kafka_wake_listen(ngx_kafka_broker_t *b, ngx_uint_t i);
 static void ngx_kafka_wake_handler(ngx_event_t *ev);
 static void ngx_kafka_wake_take(ngx_kafka_broker_t *b);
+static ngx_uint_t ngx_kafka_wake_unburied(ngx_kafka_broker_t *b);
 static void ngx_kafka_wake_worker(ngx_kafka_broker_t *b, ngx_uint_t i,
     uint32_t why);
 static _Atomic uint64_t *ngx_kafka_wake_waiters(ngx_kafka_zone_t *zone,
@@ -140,6 +144,7 @@ ngx_kafka_wake_start(ngx_kafka_broker_t *b)
 
         if (atomic_load(&slot->used)) {
             atomic_store(&slot->used, 0);
+            atomic_store(&b->zone->died_ms, ngx_kafka_mono_ms());
             b->dead_workers++;
 
             ngx_log_error(NGX_LOG_NOTICE, b->log, 0,
@@ -560,10 +565,44 @@ ngx_kafka_topics_version(ngx_kafka_broker_t *b)
 }
 
 
+static ngx_uint_t
+ngx_kafka_wake_unburied(ngx_kafka_broker_t *b)
+{
+    ngx_uint_t         i;
+    ngx_kafka_slot_t  *slot;
+
+    for (i = 0; i < KL_WORKER_SLOTS; i++) {
+        slot = &b->zone->workers[i];
+
+        if (atomic_load(&slot->used) && kill(slot->pid, 0) == -1
+            && ngx_errno == ESRCH)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 void
 ngx_kafka_wait_missed(ngx_kafka_broker_t *b)
 {
     uint64_t  n;
+    int64_t   died;
+
+    /*
+     * A worker that dies between a change and its wake-up owes it until it is
+     * buried: that is no lost one.
+     */
+
+    died = atomic_load(&b->zone->died_ms);
+
+    if (ngx_kafka_wake_unburied(b)
+        || (died && ngx_kafka_mono_ms() - died < NGX_KAFKA_MOURNING))
+    {
+        return;
+    }
 
     n = atomic_fetch_add(&b->zone->missed, 1) + 1;
 
