@@ -1,7 +1,6 @@
 /*
  * CreateTopics (key 19), versions 2-7; DeleteTopics (key 20), versions 1-6;
- * InitProducerId (key 22), versions 0-5; DescribeConfigs (key 32), versions
- * 1-4.
+ * DescribeConfigs (key 32), versions 1-4.
  *
  * The coordinator decides; here the lock is taken, the answer is held back
  * until the journal is on the disk, and files of deleted topics are removed, in
@@ -10,7 +9,6 @@
  */
 
 #include "ngx_kafka_api.h"
-#include "../coordinator/kc_txn.h"
 
 
 typedef struct {
@@ -309,44 +307,6 @@ ngx_kafka_delete_cleanup(ngx_kafka_request_t *r)
     }
 
     del->logs_n = 0;
-}
-
-
-void
-ngx_kafka_init_producer_id(ngx_kafka_request_t *r)
-{
-    bool                             prepared;
-    kc_rc_t                          rc;
-    kc_call_t                        call;
-    kf_init_producer_id_request_t   *req = r->body;
-    kf_init_producer_id_response_t   rsp;
-
-    kf_init_init_producer_id_response(&rsp);
-
-    if (ngx_kafka_call_begin(r, &call, ngx_kafka_init_producer_id) != NGX_OK) {
-        return;
-    }
-
-    rc = kc_txn_init(&r->broker->kc, &call, r->header.api_version, req, &rsp);
-    prepared = kc_txn_prepared_take(&r->broker->kc);
-
-    ngx_kafka_coord_unlock(r->broker);
-
-    if (prepared) {
-
-        /* it aborts the transaction of the one before: nobody else waits */
-
-        ngx_kafka_txn_sweep(r->broker, 1);
-    }
-
-    if (rc != KC_OK) {
-        rsp.error_code = ngx_kafka_call_error(r, rc);
-        rsp.producer_id = -1;
-        rsp.producer_epoch = -1;
-    }
-
-    ngx_kafka_note(r, rsp.error_code, (kf_str_t) kf_null_str);
-    ngx_kafka_answer_when(r, &rsp, call.wait);
 }
 
 

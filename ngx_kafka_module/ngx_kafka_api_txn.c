@@ -1,7 +1,7 @@
 /*
- * AddPartitionsToTxn (key 24), versions 0-5; AddOffsetsToTxn (25), 0-4; EndTxn
- * (26), 0-5; TxnOffsetCommit (28), 0-6; DescribeTransactions (65), 0;
- * ListTransactions (66), 0-2.
+ * InitProducerId (key 22), versions 0-5; AddPartitionsToTxn (24), 0-5;
+ * AddOffsetsToTxn (25), 0-4; EndTxn (26), 0-5; TxnOffsetCommit (28), 0-6;
+ * DescribeTransactions (65), 0; ListTransactions (66), 0-2.
  *
  * EndTxn:
  *
@@ -35,6 +35,44 @@ static void ngx_kafka_end_txn_flush(ngx_kafka_request_t *r);
 static void ngx_kafka_end_txn_flushed(ngx_kafka_watch_t *w);
 static void ngx_kafka_end_txn_error(ngx_kafka_request_t *r, int16_t error);
 static void ngx_kafka_end_txn_cancel(ngx_kafka_request_t *r);
+
+
+void
+ngx_kafka_init_producer_id(ngx_kafka_request_t *r)
+{
+    bool                             prepared;
+    kc_rc_t                          rc;
+    kc_call_t                        call;
+    kf_init_producer_id_request_t   *req = r->body;
+    kf_init_producer_id_response_t   rsp;
+
+    kf_init_init_producer_id_response(&rsp);
+
+    if (ngx_kafka_call_begin(r, &call, ngx_kafka_init_producer_id) != NGX_OK) {
+        return;
+    }
+
+    rc = kc_txn_init(&r->broker->kc, &call, r->header.api_version, req, &rsp);
+    prepared = kc_txn_prepared_take(&r->broker->kc);
+
+    ngx_kafka_coord_unlock(r->broker);
+
+    if (prepared) {
+
+        /* it aborts the transaction of the one before: nobody else waits */
+
+        ngx_kafka_txn_sweep(r->broker, 1);
+    }
+
+    if (rc != KC_OK) {
+        rsp.error_code = ngx_kafka_call_error(r, rc);
+        rsp.producer_id = -1;
+        rsp.producer_epoch = -1;
+    }
+
+    ngx_kafka_note(r, rsp.error_code, (kf_str_t) kf_null_str);
+    ngx_kafka_answer_when(r, &rsp, call.wait);
+}
 
 
 void
