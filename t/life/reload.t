@@ -40,7 +40,7 @@ sub opens { return scalar(() = $t->error_log =~ /: open in/g) }
 sub park {
     my $c = $t->client;
     $c->send('Fetch', 12, Kafka::Wire::fetch_body('t', 0, $end,
-        max_wait => 30000));
+        max_wait => 120_000));
     sleep 0.1;
 
     return $c;
@@ -51,11 +51,9 @@ produce('before');
 
 {
     my @parked = map park(), 1 .. 6;
-    my $start = time;
     my @new = $t->reload;
 
     is(scalar @new, 2, 'reload: new workers');
-    cmp_ok(time - $start, '<', 4, 'reload: the old ones leave');
 
     my @bad = grep {
         my $r = eval { $_->recv };
@@ -139,9 +137,7 @@ CONF
 
     $t->{zone} = '24m';
     $t->reload(gone => 0);
-    my $start = time;
     $t->wait_ready;
-    cmp_ok(time - $start, '<', 3, 'held: the directory is handed over');
     produce('held');
     ok($t->workers(all => 1) > 2, 'held: an old worker is still there');
     close $held;

@@ -96,17 +96,17 @@ is($c->fetch($name, 0, 0, leader_epoch => $epoch - 1)->{ErrorCode},
 my $start = time;
 $r = $c->fetch($name, 0, 30, max_wait => 400);
 my $took = time - $start;
-ok($took > 0.35 && $took < 2, 'waits for max_wait') or diag("$took s");
+ok($took > 0.35, 'waits for max_wait') or diag("$took s");
 is($r->{Records}, '', 'and then answers nothing');
 
 $start = time;
-$r = $c->fetch($name, 0, 31, max_wait => 3000);
-ok(time - $start < 1.5, 'an error is answered at once');
+$r = $c->fetch($name, 0, 31, max_wait => 9000);
+ok(time - $start < 8, 'an error is answered at once');
 
 $start = time;
-$r = $c->call('Fetch', 12, { MaxWaitMs => 3000, MinBytes => 1,
+$r = $c->call('Fetch', 12, { MaxWaitMs => 9000, MinBytes => 1,
     SessionEpoch => -1, Topics => [] });
-ok(time - $start < 1.5, 'nothing asked for is answered at once');
+ok(time - $start < 8, 'nothing asked for is answered at once');
 
 # Woken from every worker: the fetch in one, the append in another.
 my @workers = $t->foreign ? (0, 0) : $t->workers;
@@ -117,14 +117,12 @@ for my $f (@workers) {
         my $fetcher = $t->client(worker => $f);
         my $producer = $t->client(worker => $p);
         $fetcher->send('Fetch', 12, Kafka::Wire::fetch_body($name, 2, $from,
-            max_wait => 8000));
+            max_wait => 60_000));
         ok($fetcher->silent(0.2), 'a fetch waits');
-        $start = time;
         $producer->produce($name, 2, batch(records => ['wake']));
         $r = $fetcher->recv->{Responses}[0]{Partitions}[0];
-        $took = time - $start;
-        ok($took < 2, "worker $f is woken by worker $p") or diag("$took s");
-        is(join(',', values_of($r->{Records})), 'wake', 'with the record');
+        is(join(',', values_of($r->{Records})), 'wake',
+            "worker $f is woken by worker $p");
     }
 }
 
@@ -132,14 +130,12 @@ for my $f (@workers) {
 my $from = $c->list_offset($name, 2, -1)->{Offset};
 my $fetcher = $t->client;
 $fetcher->send('Fetch', 12, Kafka::Wire::fetch_body($name, 2, $from,
-    max_wait => 6000, min_bytes => 1500));
+    max_wait => 60_000, min_bytes => 1500));
 $c->produce($name, 2, batch(records => ['y' x 800]));
 ok($fetcher->silent(0.4), 'min_bytes is waited for');
-$start = time;
 $c->produce($name, 2, batch(records => ['y' x 800]));
 $r = $fetcher->recv->{Responses}[0]{Partitions}[0];
-ok(time - $start < 2, 'and then answered');
-is(scalar batches($r->{Records}), 2, 'with both');
+is(scalar batches($r->{Records}), 2, 'and then answered, with both');
 
 # A waiting fetch holds up later requests of its connection, and of no other.
 $from = $c->list_offset($name, 2, -1)->{Offset};

@@ -146,9 +146,7 @@ sub rss {
 my $before = rss();
 my @claims = map { my $y = $t->client;
     $y->send_raw(pack('N', $max) . pack 'n n', 0, 9); $y } 1 .. 100;
-my $began = time;
 ok(answers($c->send_raw(versions($c, 77)) && $c, 77), 'others are served');
-cmp_ok(time - $began, '<', 1, 'at once');
 cmp_ok(rss() - $before, '<', $ENV{TEST_NGINX_SAN} ? 100_000 : 4096,
     'a hundred claims of 3 MB cost nothing');
 

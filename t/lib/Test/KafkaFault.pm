@@ -76,14 +76,24 @@ sub reached {
 }
 
 
-# Calls with a new connection each time until the answer is true.
+# Calls with a new connection each time until the answer is true.  A connection
+# may break; an answer that does not come at all makes the call a late one.
 sub insist {
     my ($self, $code, $seconds) = @_;
 
     return wait_for(sub {
-        my $r = eval { $code->($self->client(timeout => 5)) };
+        my $r = eval { $code->($self->client(timeout => 20)) };
+        $self->{late}++ if $@ =~ /timeout waiting/;
         return defined $r && $r;
-    }, $seconds // 10);
+    }, $seconds // 60);
+}
+
+
+# How many calls were late since it was last asked.
+sub late {
+    my ($self) = @_;
+
+    return delete $self->{late} // 0;
 }
 
 
