@@ -10,19 +10,9 @@ use Test::More;
 use Test::KafkaClient;
 
 tool('java', 'mvn');
-my $jars = jars('tools.xml');
-my $b = broker();
+jars('tools.xml');
+broker();
 my $topic = "cli-$$";
-
-
-sub kafka {
-    my ($class, @args) = @_;
-    my $stdin = ref $args[0] ? ${ shift @args } : '';
-
-    return output($stdin, 'java', '-Xmx256m', '-XX:TieredStopAtLevel=1',
-        '-XX:+UseSerialGC', '-cp', $jars, "org.apache.kafka.tools.$class",
-        '--bootstrap-server', $b, @args);
-}
 
 
 like(kafka('BrokerApiVersionsCommand'), qr/Fetch\(1\): .*usable/,

@@ -17,7 +17,7 @@ use Test::KafkaNginx;
 
 use Exporter 'import';
 our @EXPORT = qw(broker bootstrap nginx finish tool cache cached here jars venv
-    run_tap output);
+    run_tap output kafka);
 
 my ($here) = abs_path(__FILE__) =~ m{^(.*/t)/lib/Test/} or die;
 my $nginx;
@@ -153,6 +153,21 @@ sub run_tap {
     close $out;
     is($? >> 8, 0, "$name: exit code");
     is($seen, $plan, "$name: ran all of its tests");
+}
+
+
+# What one of Kafka's command line tools prints; a reference as the first
+# argument is its input.
+#
+#     kafka('TopicCommand', '--list')
+sub kafka {
+    my ($class, @args) = @_;
+    my $stdin = ref $args[0] ? ${ shift @args } : '';
+
+    return output($stdin, 'java', '-Xmx256m', '-XX:TieredStopAtLevel=1',
+        '-XX:+UseSerialGC', '-cp', jars('tools.xml'),
+        "org.apache.kafka.tools.$class", '--bootstrap-server', bootstrap(),
+        @args);
 }
 
 
