@@ -32,6 +32,9 @@ SEED       ?=
 MINUTES    ?= 10
 J          ?= 2
 
+# Not empty: `make bench` measures Apache Kafka, too.
+KAFKA      ?=
+
 BABS       := $(abspath $(B))
 # gcc's -Wmaybe-uninitialized is wrong about instrumented code.
 SANFLAGS   := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=undefined \
@@ -239,9 +242,9 @@ sim: $(SIM)               ## the simulator (SEEDS, or one SEED)
 soak: deps-check module   ## producers, consumers and kills for MINUTES
 	@MINUTES=$(MINUTES) $(PROVE) -v $(wildcard t/soak/*.t)
 
-bench: module lib         ## what it costs, beside the floor
+bench: module lib         ## what it costs, beside the floor (KAFKA=1: and Kafka)
 	@$(MAKE) -f bench/Makefile B="$(B)" NGINX="$(NGINX)" \
-	    MODULE="$(abspath $(MODULE))"
+	    MODULE="$(abspath $(MODULE))" KAFKA="$(KAFKA)"
 
 fmt:                      ## clang-format what it can express
 	clang-format -i $(wildcard codec/*.[ch] log/*.[ch] coordinator/*.[ch])

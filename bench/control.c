@@ -3,98 +3,25 @@
  * idle connections.
  */
 
-#include <netinet/tcp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "load.h"
-#include "proc.h"
+#include "result.h"
 
 
-void
-die(const char *what)
+static double
+kib(uint64_t after, uint64_t before)
 {
-    perror(what);
-    exit(1);
+    return (double) after - (double) before;
 }
 
 
-void
-fail(const char *fmt, ...)
+static void
+memory(const proc_use_t *use)
 {
-    va_list  args;
-
-    fprintf(stderr, "load: ");
-    va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
-    va_end(args);
-    fprintf(stderr, "\n");
-    exit(1);
-}
-
-
-int
-dial(bool must)
-{
-    int  fd, one = 1;
-
-    fd = socket(AF_INET, SOCK_STREAM, 0);
-    if (fd == -1) {
-        die("socket");
-    }
-
-    if (connect(fd, (struct sockaddr *) &opt.addr, sizeof(opt.addr)) != 0) {
-        if (must) {
-            die("connect");
-        }
-        close(fd);
-        return -1;
-    }
-
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-
-    return fd;
-}
-
-
-int
-ask(int fd, int16_t api, frame_t f, answer_t *a)
-{
-    size_t    at, len;
-    ssize_t   n;
-    uint8_t  *in, size[4];
-
-    if (write(fd, f.data, f.len) != (ssize_t) f.len) {
-        return -1;
-    }
-
-    if (recv(fd, size, 4, MSG_WAITALL) != 4) {
-        return -1;
-    }
-
-    len = (size_t) size[0] << 24 | (size_t) size[1] << 16
-          | (size_t) size[2] << 8 | size[3];
-    in = malloc(len ? len : 1);
-
-    for (at = 0; in && at < len; at += (size_t) n) {
-        n = read(fd, in + at, len - at);
-        if (n <= 0) {
-            free(in);
-            return -1;
-        }
-    }
-
-    if (!wire_answer(api, in, len, a)) {
-        fail("the answer of %s does not parse", opt.mode->name);
-    }
-
-    free(in);
-
-    return 0;
+    result_count("rss_kib", (int64_t) use->rss_kib);
+    result_count("pss_kib", (int64_t) use->pss_kib);
 }
 
 
@@ -107,8 +34,9 @@ control_idle(void)
     answer_t    a;
     proc_use_t  before, open, after;
 
-    fds = calloc((size_t) opt.conns, sizeof(int));
-    if (fds == NULL || !proc_tree(opt.pid, true, &before)) {
+    fds = need((size_t) opt.conns, sizeof(int));
+
+    if (!proc_tree(opt.pid, true, &before)) {
         fail("idle: no process %d", (int) opt.pid);
     }
 
@@ -124,18 +52,16 @@ control_idle(void)
     sleep((unsigned) opt.seconds_max);
     proc_tree(opt.pid, true, &after);
 
-    printf("{\"test\":\"%s\",\"mode\":\"idle\",\"conns\":%d,"
-           "\"rss_kib\":%llu,\"pss_kib\":%llu,"
-           "\"rss_kib_per_conn\":%.2f,\"pss_kib_per_conn\":%.2f,"
-           "\"idle_cpu_percent\":%.3f}\n",
-           opt.label, opt.conns, (unsigned long long) after.rss_kib,
-           (unsigned long long) after.pss_kib,
-           (double) ((int64_t) open.rss_kib - (int64_t) before.rss_kib)
-           / opt.conns,
-           (double) ((int64_t) open.pss_kib - (int64_t) before.pss_kib)
-           / opt.conns,
-           100 * (after.user_s + after.sys_s - open.user_s - open.sys_s)
-           / (unsigned) opt.seconds_max);
+    result_begin();
+    result_count("conns", opt.conns);
+    memory(&after);
+    result_real("rss_kib_per_conn", kib(open.rss_kib, before.rss_kib)
+                                    / opt.conns);
+    result_real("pss_kib_per_conn", kib(open.pss_kib, before.pss_kib)
+                                    / opt.conns);
+    result_real("idle_cpu_percent", 100 * (after.cpu_s - open.cpu_s)
+                                    / (unsigned) opt.seconds_max);
+    result_end();
 }
 
 
@@ -152,12 +78,12 @@ control_tree(void)
     usleep((useconds_t) (opt.seconds_max * 1e6));
     proc_tree(opt.pid, true, &after);
 
-    printf("{\"test\":\"%s\",\"mode\":\"tree\",\"processes\":%d,"
-           "\"rss_kib\":%llu,\"pss_kib\":%llu,\"idle_cpu_percent\":%.3f}\n",
-           opt.label, after.processes, (unsigned long long) after.rss_kib,
-           (unsigned long long) after.pss_kib,
-           100 * (after.user_s + after.sys_s - before.user_s - before.sys_s)
-           / opt.seconds_max);
+    result_begin();
+    result_count("processes", after.processes);
+    memory(&after);
+    result_real("idle_cpu_percent", 100 * (after.cpu_s - before.cpu_s)
+                                    / opt.seconds_max);
+    result_end();
 }
 
 
@@ -191,9 +117,11 @@ control_ready(void)
     }
 
     clock_gettime(CLOCK_REALTIME, &t);
-    printf("{\"test\":\"%s\",\"mode\":\"ready\",\"ms\":%.1f}\n", opt.label,
-           opt.since ? ((double) t.tv_sec + (double) t.tv_nsec / 1e9
-                        - opt.since) * 1000 : 0.0);
+    result_begin();
+    result_real("ms", opt.since ? ((double) t.tv_sec
+                                   + (double) t.tv_nsec / 1e9 - opt.since)
+                                  * 1000 : 0);
+    result_end();
 }
 
 

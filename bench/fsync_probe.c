@@ -1,11 +1,14 @@
 /*
- * What one flush costs here: appends 16 KiB and calls fdatasync, again and
- * again, in a file of the given directory.  One line of JSON.
+ * What flushes cost here: appends 16 KiB to a file and calls fdatasync, then
+ * the same to WIDTH files at once, a thread each; again and again, in files of
+ * the given directory.  One line of JSON: p50_us and so on of the first, and
+ * two_p50_us of both, one after the other.
  *
- *   fsync_probe DIR [COUNT]
+ *   fsync_probe DIR [COUNT [WIDTH]]
  */
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +17,68 @@
 #include "proc.h"
 
 
-#define PIECE  16384
+#define PIECE      16384
+#define WIDTH_MAX  64
+
+typedef struct {
+    pthread_t  thread;
+    int        fd;
+    off_t      end;
+} file_t;
+
+static int                width = 1, rounds = 500;
+static file_t             one, many[WIDTH_MAX];
+static pthread_barrier_t  begin, end;
+
+
+static void
+need(int ok, const char *what)
+{
+    if (!ok) {
+        perror(what);
+        exit(1);
+    }
+}
+
+
+static void
+flush(file_t *f)
+{
+    static const char  piece[PIECE] = "x";
+
+    need(pwrite(f->fd, piece, PIECE, f->end) == PIECE, "pwrite");
+    f->end += PIECE;
+    need(fdatasync(f->fd) == 0, "fdatasync");
+}
+
+
+static void *
+flusher(void *data)
+{
+    int  i;
+
+    for (i = 0; i < rounds; i++) {
+        pthread_barrier_wait(&begin);
+        flush(data);
+        pthread_barrier_wait(&end);
+    }
+
+    return NULL;
+}
+
+
+static void
+make(file_t *f, const char *dir, int number)
+{
+    char  path[4096];
+
+    snprintf(path, sizeof(path), "%s/fsync_probe.%d.%d", dir, (int) getpid(),
+             number);
+
+    f->fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
+    need(f->fd != -1, path);
+    unlink(path);
+}
 
 
 static int
@@ -26,53 +90,72 @@ by_value(const void *a, const void *b)
 }
 
 
+static void
+say(const char *prefix, double *us)
+{
+    qsort(us, (size_t) rounds, sizeof(double), by_value);
+
+    printf(",\"%sp50_us\":%.1f,\"%sp95_us\":%.1f,\"%sp99_us\":%.1f,"
+           "\"%smax_us\":%.1f",
+           prefix, us[rounds / 2], prefix, us[rounds * 95 / 100], prefix,
+           us[rounds * 99 / 100], prefix, us[rounds - 1]);
+}
+
+
 int
 main(int argc, char **argv)
 {
-    int          fd, i, n;
-    char         path[4096];
-    double      *us, t;
-    static char  piece[PIECE];
+    int      i;
+    double   t, *first, *both;
 
     if (argc < 2) {
-        fprintf(stderr, "usage: fsync_probe DIR [COUNT]\n");
+        fprintf(stderr, "usage: fsync_probe DIR [COUNT [WIDTH]]\n");
         return 2;
     }
 
-    n = argc > 2 ? atoi(argv[2]) : 500;
-    us = calloc((size_t) (n > 0 ? n : 1), sizeof(double));
-    snprintf(path, sizeof(path), "%s/fsync_probe.%d", argv[1], (int) getpid());
+    rounds = argc > 2 ? atoi(argv[2]) : rounds;
+    width = argc > 3 ? atoi(argv[3]) : width;
 
-    fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0644);
-    if (fd == -1 || n < 1 || us == NULL) {
-        perror(path);
-        return 1;
+    if (rounds < 1 || width < 1 || width > WIDTH_MAX) {
+        fprintf(stderr, "fsync_probe: COUNT or WIDTH is out of range\n");
+        return 2;
     }
 
-    unlink(path);
-    memset(piece, 'x', sizeof(piece));
+    first = calloc((size_t) rounds, sizeof(double));
+    both = calloc((size_t) rounds, sizeof(double));
+    need(first && both, "calloc");
 
-    for (i = 0; i < n; i++) {
+    make(&one, argv[1], 0);
+    pthread_barrier_init(&begin, NULL, (unsigned) width + 1);
+    pthread_barrier_init(&end, NULL, (unsigned) width + 1);
+
+    for (i = 0; i < width; i++) {
+        make(&many[i], argv[1], i + 1);
+        need(pthread_create(&many[i].thread, NULL, flusher, &many[i]) == 0,
+             "pthread_create");
+    }
+
+    for (i = 0; i < rounds; i++) {
         t = proc_now();
+        flush(&one);
+        first[i] = (proc_now() - t) * 1e6;
 
-        if (pwrite(fd, piece, PIECE, (off_t) i * PIECE) != PIECE
-            || fdatasync(fd) != 0)
-        {
-            perror("fdatasync");
-            return 1;
-        }
-
-        us[i] = (proc_now() - t) * 1e6;
+        pthread_barrier_wait(&begin);
+        pthread_barrier_wait(&end);
+        both[i] = (proc_now() - t) * 1e6;
     }
 
-    qsort(us, (size_t) n, sizeof(double), by_value);
+    for (i = 0; i < width; i++) {
+        pthread_join(many[i].thread, NULL);
+    }
 
-    printf("{\"test\":\"fdatasync\",\"requests\":%d,\"p50_us\":%.1f,"
-           "\"p95_us\":%.1f,\"p99_us\":%.1f,\"max_us\":%.1f}\n",
-           n, us[n / 2], us[n * 95 / 100], us[n * 99 / 100], us[n - 1]);
+    printf("{\"test\":\"fdatasync\",\"rounds\":%d,\"width\":%d", rounds, width);
+    say("", first);
+    say("two_", both);
+    printf("}\n");
 
-    free(us);
-    close(fd);
+    free(first);
+    free(both);
 
     return 0;
 }

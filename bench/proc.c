@@ -78,10 +78,30 @@ proc_memory(pid_t pid, proc_use_t *use)
 
         } else if (sscanf(line, "Pss: %llu", &kib) == 1) {
             use->pss_kib += kib;
+
+        } else if (sscanf(line, "Pss_Shmem: %llu", &kib) == 1) {
+            use->shmem_kib += kib;
         }
     }
 
     fclose(f);
+}
+
+
+/* Ticks are ten milliseconds: too coarse for a short run. */
+static double
+proc_cpu(const proc_t *p)
+{
+    clockid_t        clock;
+    struct timespec  t;
+
+    if (clock_getcpuclockid(p->pid, &clock) != 0
+        || clock_gettime(clock, &t) != 0)
+    {
+        return p->user_s + p->sys_s;
+    }
+
+    return (double) t.tv_sec + (double) t.tv_nsec / 1e9;
 }
 
 
@@ -140,6 +160,7 @@ proc_tree(pid_t root, bool memory, proc_use_t *use)
             use->processes++;
             use->user_s += all[i].user_s;
             use->sys_s += all[i].sys_s;
+            use->cpu_s += proc_cpu(&all[i]);
             if (memory) {
                 proc_memory(all[i].pid, use);
             }

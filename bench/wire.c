@@ -1,16 +1,13 @@
-/* Requests and answers, see wire.h. */
+/* Requests: records and topics; see wire.h. */
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "wire.h"
+#include "wire_int.h"
 
 
-#define ANSWER_ARENA  (64u << 20)
-
-
-static void *
-xmalloc(size_t n)
+void *
+wire_alloc(size_t n)
 {
     void  *p = malloc(n ? n : 1);
 
@@ -22,19 +19,8 @@ xmalloc(size_t n)
 }
 
 
-static kf_str_t
-str(const char *s)
-{
-    return (kf_str_t) { (const uint8_t *) s, (uint32_t) strlen(s) };
-}
-
-
-typedef void (*encode_pt)(kf_writer_t *w, int16_t version, const void *m);
-
-
-/* Header v2 for flexible versions, v1 otherwise. */
-static frame_t
-request(int16_t api, int16_t version, bool flexible, encode_pt encode,
+frame_t
+wire_request(int16_t api, int16_t version, bool flexible, wire_encode_pt encode,
     const void *m)
 {
     int          pass;
@@ -48,7 +34,7 @@ request(int16_t api, int16_t version, bool flexible, encode_pt encode,
             kf_writer_count(&w);
 
         } else {
-            f.data = xmalloc(f.len);
+            f.data = wire_alloc(f.len);
             kf_writer_init(&w, f.data, NULL);
         }
 
@@ -70,20 +56,13 @@ request(int16_t api, int16_t version, bool flexible, encode_pt encode,
 }
 
 
-#define ENCODER(name)                                                         \
-    static void                                                               \
-    encode_##name(kf_writer_t *w, int16_t version, const void *m)             \
-    {                                                                         \
-        kf_encode_##name##_request(w, version, m);                            \
-    }
-
-ENCODER(produce)
-ENCODER(fetch)
-ENCODER(list_offsets)
-ENCODER(api_versions)
-ENCODER(metadata)
-ENCODER(create_topics)
-ENCODER(delete_topics)
+WIRE_ENCODER(produce)
+WIRE_ENCODER(fetch)
+WIRE_ENCODER(list_offsets)
+WIRE_ENCODER(api_versions)
+WIRE_ENCODER(metadata)
+WIRE_ENCODER(create_topics)
+WIRE_ENCODER(delete_topics)
 
 
 /* Text that compresses to about half, as telemetry does. */
@@ -115,8 +94,8 @@ wire_batch(int32_t count, size_t record_bytes, kf_codec_t codec,
     kf_batch_builder_t   bb;
 
     size = KF_BATCH_HEADER + (size_t) count * (record_bytes + 24);
-    buf = xmalloc(size);
-    value = xmalloc(record_bytes);
+    buf = wire_alloc(size);
+    value = wire_alloc(record_bytes);
 
     kf_batch_begin(&bb, buf, size, now_ms);
 
@@ -146,7 +125,7 @@ wire_batch(int32_t count, size_t record_bytes, kf_codec_t codec,
         abort();
     }
 
-    f.data = xmalloc(KF_BATCH_HEADER + len);
+    f.data = wire_alloc(KF_BATCH_HEADER + len);
     f.len = KF_BATCH_HEADER + len;
     memcpy(f.data, buf, KF_BATCH_HEADER);
     memcpy(f.data + KF_BATCH_HEADER, area, len);
@@ -188,7 +167,7 @@ wire_produce(const char *topic, int32_t partition, int16_t acks,
     p.index = partition;
     p.records.data = batch->data;
     p.records.len = (uint32_t) batch->len;
-    t.name = str(topic);
+    t.name = wire_str(topic);
     t.partition_data = &p;
     t.partition_data_n = 1;
     m.acks = acks;
@@ -196,7 +175,7 @@ wire_produce(const char *topic, int32_t partition, int16_t acks,
     m.topic_data = &t;
     m.topic_data_n = 1;
 
-    return request(0, WIRE_PRODUCE, true, encode_produce, &m);
+    return wire_request(0, WIRE_PRODUCE, true, encode_produce, &m);
 }
 
 
@@ -218,7 +197,7 @@ wire_fetch(const char *topic, int32_t partition, int64_t offset,
     p.last_fetched_epoch = -1;
     p.log_start_offset = -1;
     p.partition_max_bytes = bytes_max;
-    t.topic = str(topic);
+    t.topic = wire_str(topic);
     t.partitions = &p;
     t.partitions_n = 1;
     m.replica_id = -1;
@@ -229,9 +208,9 @@ wire_fetch(const char *topic, int32_t partition, int64_t offset,
     m.session_epoch = -1;
     m.topics = &t;
     m.topics_n = 1;
-    m.rack_id = str("");
+    m.rack_id = wire_str("");
 
-    return request(1, WIRE_FETCH, true, encode_fetch, &m);
+    return wire_request(1, WIRE_FETCH, true, encode_fetch, &m);
 }
 
 
@@ -249,14 +228,14 @@ wire_list_offsets(const char *topic, int32_t partition, int64_t ts)
     p.partition_index = partition;
     p.current_leader_epoch = -1;
     p.timestamp = ts;
-    t.name = str(topic);
+    t.name = wire_str(topic);
     t.partitions = &p;
     t.partitions_n = 1;
     m.replica_id = -1;
     m.topics = &t;
     m.topics_n = 1;
 
-    return request(2, WIRE_LIST_OFFSETS, true, encode_list_offsets, &m);
+    return wire_request(2, WIRE_LIST_OFFSETS, true, encode_list_offsets, &m);
 }
 
 
@@ -266,10 +245,10 @@ wire_api_versions(void)
     kf_api_versions_request_t  m;
 
     kf_init_api_versions_request(&m);
-    m.client_software_name = str("bench");
-    m.client_software_version = str("1");
+    m.client_software_name = wire_str("bench");
+    m.client_software_version = wire_str("1");
 
-    return request(18, WIRE_API_VERSIONS, true, encode_api_versions, &m);
+    return wire_request(18, WIRE_API_VERSIONS, true, encode_api_versions, &m);
 }
 
 
@@ -282,12 +261,12 @@ wire_metadata(const char *topic)
     kf_init_metadata_request(&m);
     memset(&t, 0, sizeof(t));
 
-    t.name = str(topic);
+    t.name = wire_str(topic);
     m.topics = &t;
     m.topics_n = 1;
     m.allow_auto_topic_creation = false;
 
-    return request(3, WIRE_METADATA, true, encode_metadata, &m);
+    return wire_request(3, WIRE_METADATA, true, encode_metadata, &m);
 }
 
 
@@ -303,7 +282,7 @@ wire_create_topic(const char *topic, int32_t partitions, char **configs, int n)
 
     kf_init_create_topics_request(&m);
     memset(&t, 0, sizeof(t));
-    c = xmalloc(sizeof(*c) * (size_t) n);
+    c = wire_alloc(sizeof(*c) * (size_t) n);
 
     for (i = 0; i < n; i++) {
         eq = strchr(configs[i], '=');
@@ -314,10 +293,10 @@ wire_create_topic(const char *topic, int32_t partitions, char **configs, int n)
 
         c[i].name = (kf_str_t) { (const uint8_t *) configs[i],
                                  (uint32_t) (eq - configs[i]) };
-        c[i].value = str(eq + 1);
+        c[i].value = wire_str(eq + 1);
     }
 
-    t.name = str(topic);
+    t.name = wire_str(topic);
     t.num_partitions = partitions;
     t.replication_factor = 1;
     t.configs = c;
@@ -326,7 +305,7 @@ wire_create_topic(const char *topic, int32_t partitions, char **configs, int n)
     m.topics_n = 1;
     m.timeout_ms = 30000;
 
-    f = request(19, WIRE_CREATE_TOPICS, true, encode_create_topics, &m);
+    f = wire_request(19, WIRE_CREATE_TOPICS, true, encode_create_topics, &m);
     free(c);
 
     return f;
@@ -336,7 +315,7 @@ wire_create_topic(const char *topic, int32_t partitions, char **configs, int n)
 frame_t
 wire_delete_topic(const char *topic)
 {
-    kf_str_t                    name = str(topic);
+    kf_str_t                    name = wire_str(topic);
     kf_delete_topics_request_t  m;
 
     memset(&m, 0, sizeof(m));
@@ -344,7 +323,7 @@ wire_delete_topic(const char *topic)
     m.topic_names_n = 1;
     m.timeout_ms = 30000;
 
-    return request(20, WIRE_DELETE_TOPICS, true, encode_delete_topics, &m);
+    return wire_request(20, WIRE_DELETE_TOPICS, true, encode_delete_topics, &m);
 }
 
 
@@ -357,166 +336,4 @@ wire_correlate(uint8_t *frame, int32_t correlation_id)
     frame[WIRE_CORRELATION + 1] = (uint8_t) (v >> 16);
     frame[WIRE_CORRELATION + 2] = (uint8_t) (v >> 8);
     frame[WIRE_CORRELATION + 3] = (uint8_t) v;
-}
-
-
-static void
-note(answer_t *a, int16_t error, kf_str_t message)
-{
-    if (error == KF_ERR_NONE || a->error != KF_ERR_NONE) {
-        return;
-    }
-
-    a->error = error;
-    snprintf(a->message, sizeof(a->message), "%s: %.*s", kf_err_name(error),
-             (int) (message.len < 200 ? message.len : 200),
-             message.data ? (const char *) message.data : "");
-}
-
-
-/* The offset after the last whole batch; a fetch may end with a cut one. */
-static int64_t
-records_end(kf_records_t records)
-{
-    size_t      at;
-    int64_t     next = -1;
-    kf_batch_t  b;
-
-    for (at = 0; at < records.len; at += b.size) {
-        if (kf_batch_header(records.data + at, records.len - at, &b) != KF_OK
-            || b.size > records.len - at)
-        {
-            break;
-        }
-
-        next = kf_batch_next_offset(&b);
-    }
-
-    return next;
-}
-
-
-static kf_rc_t
-answer_body(int16_t api, kf_reader_t *r, kf_arena_t *arena, answer_t *a)
-{
-    kf_rc_t  rc;
-    int32_t  i;
-
-    union {
-        kf_produce_response_t        produce;
-        kf_fetch_response_t          fetch;
-        kf_list_offsets_response_t   list_offsets;
-        kf_metadata_response_t       metadata;
-        kf_api_versions_response_t   api_versions;
-        kf_create_topics_response_t  create_topics;
-        kf_delete_topics_response_t  delete_topics;
-    } m;
-
-    memset(&m, 0, sizeof(m));
-
-    switch (api) {
-
-    case 0:
-        rc = kf_decode_produce_response(r, WIRE_PRODUCE, arena, &m.produce);
-        if (rc == KF_OK && m.produce.responses_n == 1
-            && m.produce.responses[0].partition_responses_n == 1)
-        {
-            note(a, m.produce.responses[0].partition_responses[0].error_code,
-                 m.produce.responses[0].partition_responses[0].error_message);
-            return KF_OK;
-        }
-        return KF_MALFORMED;
-
-    case 1:
-        rc = kf_decode_fetch_response(r, WIRE_FETCH, arena, &m.fetch);
-        if (rc != KF_OK) {
-            return rc;
-        }
-        note(a, m.fetch.error_code, kf_null_str);
-        if (m.fetch.responses_n == 1 && m.fetch.responses[0].partitions_n == 1)
-        {
-            kf_fetch_response_partitions_t  *p;
-
-            p = &m.fetch.responses[0].partitions[0];
-            note(a, p->error_code, kf_null_str);
-            a->high_watermark = p->high_watermark;
-            a->record_bytes = p->records.len;
-            a->next_offset = records_end(p->records);
-        }
-        return KF_OK;
-
-    case 2:
-        rc = kf_decode_list_offsets_response(r, WIRE_LIST_OFFSETS, arena,
-                                             &m.list_offsets);
-        if (rc == KF_OK && m.list_offsets.topics_n == 1
-            && m.list_offsets.topics[0].partitions_n == 1)
-        {
-            note(a, m.list_offsets.topics[0].partitions[0].error_code,
-                 kf_null_str);
-            return KF_OK;
-        }
-        return KF_MALFORMED;
-
-    case 3:
-        rc = kf_decode_metadata_response(r, WIRE_METADATA, arena, &m.metadata);
-        if (rc == KF_OK && m.metadata.topics_n == 1) {
-            note(a, m.metadata.topics[0].error_code, kf_null_str);
-            for (i = 0; i < m.metadata.topics[0].partitions_n; i++) {
-                a->leaders +=
-                    m.metadata.topics[0].partitions[i].leader_id >= 0;
-            }
-        }
-        return rc;
-
-    case 18:
-        rc = kf_decode_api_versions_response(r, WIRE_API_VERSIONS, arena,
-                                             &m.api_versions);
-        note(a, m.api_versions.error_code, kf_null_str);
-        return rc;
-
-    case 19:
-        rc = kf_decode_create_topics_response(r, WIRE_CREATE_TOPICS, arena,
-                                              &m.create_topics);
-        if (rc == KF_OK && m.create_topics.topics_n == 1) {
-            note(a, m.create_topics.topics[0].error_code,
-                 m.create_topics.topics[0].error_message);
-        }
-        return rc;
-
-    case 20:
-        rc = kf_decode_delete_topics_response(r, WIRE_DELETE_TOPICS, arena,
-                                              &m.delete_topics);
-        if (rc == KF_OK && m.delete_topics.responses_n == 1) {
-            note(a, m.delete_topics.responses[0].error_code, kf_null_str);
-        }
-        return rc;
-    }
-
-    return KF_UNSUPPORTED;
-}
-
-
-bool
-wire_answer(int16_t api, const uint8_t *frame, size_t len, answer_t *a)
-{
-    kf_rc_t      rc;
-    kf_heap_t    heap = { NULL };
-    kf_arena_t   arena;
-    kf_reader_t  r;
-
-    memset(a, 0, sizeof(answer_t));
-    a->next_offset = -1;
-
-    kf_reader_init(&r, frame, len);
-    a->correlation_id = kf_read_i32(&r);
-
-    if (api != 18) {
-        kf_skip_tags(&r);
-    }
-
-    kf_arena_init(&arena, kf_heap_chunk, &heap, ANSWER_ARENA);
-    rc = answer_body(api, &r, &arena, a);
-    kf_heap_free(&heap);
-
-    return rc == KF_OK && r.rc == KF_OK;
 }

@@ -1,0 +1,137 @@
+# Part of bench/run: what is loaded.  Peers are "broker" (ours, or the one that
+# BOOTSTRAP names), "kafka" (with KAFKA=1) and, for one measurement at a time,
+# a floor program.
+
+declare -A address pid
+peers=(broker)
+floor=
+
+build() {
+    local flags="-O2 -g -std=gnu11 -D_GNU_SOURCE -Wall -Wextra -Wshadow -Werror"
+    local libs="-lz -llz4 -lzstd -lsnappy -lpthread"
+    local load="load stream txn group zone control member peer net result proc
+        wire wire_group wire_txn wire_answer"
+
+    [ -e "$B/libkf.a" ] || make -s -C "$top" B="$B" "$B/libkf.a" >&2
+
+    $cc $flags -o "$work/load" $(printf "$here/%s.c " $load) "$B/libkf.a" $libs
+    $cc $flags -o "$work/recv_floor" "$here/floor/recv_floor.c" "$B/libkf.a"
+    $cc $flags -o "$work/send_floor" "$here/floor/send_floor.c"
+    $cc $flags -o "$work/fsync_probe" "$here"/{fsync_probe,proc}.c -lpthread
+}
+
+# start_broker DIR PORT: one of ours; the pid goes to stdout
+start_broker() {
+    mkdir -p "$1"
+    "$top/tools/broker" start "$1/run" "$1/data" "$2" "$WORKERS" "$CONFIG" \
+        | tail -n 1
+}
+
+stop() {
+    local i
+
+    kill -"${2:-QUIT}" "$1" 2>/dev/null || return 0
+
+    for i in $(seq 200); do
+        kill -0 "$1" 2>/dev/null || return 0
+        sleep 0.05
+    done
+
+    kill -KILL "$1" 2>/dev/null || true
+}
+
+start_peers() {
+    if [ -n "${BOOTSTRAP:-}" ]; then
+        address[broker]=$BOOTSTRAP
+        pid[broker]=${BROKER_PID:?of the broker at $BOOTSTRAP}
+    else
+        : "${BROKER_NGINX:?or BOOTSTRAP and BROKER_PID}" "${BROKER_MODULE:?}"
+        export BROKER_NGINX BROKER_MODULE
+        address[broker]=127.0.0.1:$port
+        pid[broker]=$(start_broker "$work/data/broker" "$port")
+        ours=${pid[broker]}
+    fi
+
+    if [ -n "$KAFKA" ]; then
+        say "starting Apache Kafka"
+        address[kafka]=127.0.0.1:$kafka_port
+        pid[kafka]=$("$here/kafka" "$work/data/kafka" "$kafka_port" \
+            "$controller_port")
+        peers+=(kafka)
+    fi
+
+    for peer in "${peers[@]}"; do
+        load ready -a "${address[$peer]}" -s 60 > /dev/null
+    done
+}
+
+leave() {
+    [ -z "$floor" ] || kill "$floor" 2>/dev/null || true
+    [ -z "${ours:-}" ] || stop "$ours"
+    [ -z "${pid[kafka]:-}" ] || stop "${pid[kafka]}" TERM
+    rm -rf "$work/data"
+}
+
+
+load() {
+    timeout 300 "$work/load" "$@"
+}
+
+# on PEER LABEL MODE ARGUMENTS: loads it.  What a warm-up finds is dropped.
+on() {
+    local who=$1 label=$2 mode=$3 out=$OUT
+
+    shift 3
+    [ "$n" -gt 0 ] || out=/dev/null
+    settle
+    load "$mode" -a "${address[$who]}" -P "${pid[$who]}" -w "$who" -l "$label" \
+        "$@" >> "$out"
+}
+
+# The same of a floor program: LABEL MODE "PROGRAM FILE [sync]" ARGUMENTS
+on_floor() {
+    local label=$1 mode=$2 i
+    local -a prog
+
+    [ "$n" -gt 0 ] || return 0
+    read -ra prog <<< "$3"
+    shift 3
+    settle
+    "$work/${prog[0]}" "$floor_port" "${prog[@]:1}" &
+    floor=$!
+
+    for i in $(seq 100); do
+        (exec 3<>"/dev/tcp/127.0.0.1/$floor_port") 2>/dev/null && break
+        sleep 0.02
+    done
+
+    load "$mode" -f -a "127.0.0.1:$floor_port" -P "$floor" -l "$label" "$@" \
+        >> "$OUT"
+
+    kill "$floor"
+    wait "$floor" 2>/dev/null || true
+    floor=
+    rm -f "$work/data/floor.log"
+}
+
+# topic PEER NAME ARGUMENTS
+topic() {
+    local who=$1 name=$2
+
+    shift 2
+    load create -a "${address[$who]}" -t "$name" "$@"
+}
+
+# A topic whose appends need no flush, as the floor's; Kafka's never do.
+topic_cached() {
+    topic "$@" -o write.caching=true 2>/dev/null || topic "$@"
+}
+
+drop() {
+    load delete -a "${address[$1]}" -t "$2" || true
+}
+
+# What earlier measurements wrote must not be written back during this one.
+settle() {
+    sync -f "$work/data"
+}
