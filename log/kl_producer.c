@@ -319,7 +319,8 @@ kl_producer_check(kl_log_t *log, const kf_batch_t *b, bool verify,
     *entry = e;
 
     verify = verify && (b->attributes & KF_ATTR_TRANSACTIONAL)
-             && !(b->attributes & KF_ATTR_CONTROL);
+             && !(b->attributes & KF_ATTR_CONTROL)
+             && kl_fault("txn.unverified") == 0;
 
     if (e == NULL) {
         return verify ? kl_producer_check_txn(e, b, res) : KL_OK;

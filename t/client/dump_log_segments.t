@@ -34,10 +34,8 @@ cmp_ok($segments // 0, '>', 1, 'in several segments');
 sub dump_files {
     my @files = @_;
 
-    return output('', 'java', '-Xmx256m', '-XX:TieredStopAtLevel=1',
-        '-XX:+UseSerialGC', '-cp', $jars,
-        'org.apache.kafka.tools.DumpLogSegments', '--deep-iteration',
-        '--files', join ',', @files);
+    return output('', java($jars), 'org.apache.kafka.tools.DumpLogSegments',
+        '--deep-iteration', '--files', join ',', @files);
 }
 
 

@@ -17,7 +17,7 @@ use Test::KafkaNginx;
 
 use Exporter 'import';
 our @EXPORT = qw(broker bootstrap nginx finish tool cache cached here jars venv
-    run_tap output kafka);
+    java run_tap output kafka);
 
 my ($here) = abs_path(__FILE__) =~ m{^(.*/t)/lib/Test/} or die;
 my $nginx;
@@ -110,6 +110,15 @@ sub jars {
 }
 
 
+# A Java that starts fast and takes little, with this class path.
+sub java {
+    my ($path) = @_;
+
+    return ('java', '-Xmx256m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC',
+        '-cp', $path);
+}
+
+
 # A Python of a virtual environment that has the packages.
 sub venv {
     my (@packages) = @_;
@@ -164,8 +173,7 @@ sub kafka {
     my ($class, @args) = @_;
     my $stdin = ref $args[0] ? ${ shift @args } : '';
 
-    return output($stdin, 'java', '-Xmx256m', '-XX:TieredStopAtLevel=1',
-        '-XX:+UseSerialGC', '-cp', jars('tools.xml'),
+    return output($stdin, java(jars('tools.xml')),
         "org.apache.kafka.tools.$class", '--bootstrap-server', bootstrap(),
         @args);
 }
