@@ -156,17 +156,17 @@ module: deps-run          ## the nginx module
 
 # ---- a broker
 
-BROKER = BROKER_NGINX="$(NGINX)" BROKER_MODULE="$(abspath $(MODULE))" tools/broker
+BROKER_ENV = BROKER_NGINX="$(NGINX)" BROKER_MODULE="$(abspath $(MODULE))"
 
 run: module               ## a broker in the foreground (PORT DATA WORKERS CONFIG)
-	@exec $(BROKER) run "$(B)/run" "$(DATA)" "$(PORT)" "$(WORKERS)" \
-	    "$(CONFIG)"
+	@$(BROKER_ENV) exec tools/broker run "$(B)/run" "$(DATA)" "$(PORT)" \
+	    "$(WORKERS)" "$(CONFIG)"
 
 start: module             ## the same in the background; prints its pid
-	@$(BROKER) start "$(B)/run" "$(DATA)" "$(PORT)" "$(WORKERS)" "$(CONFIG)"
+	@$(BROKER_ENV) tools/broker start "$(B)/run" "$(DATA)" "$(PORT)" "$(WORKERS)" "$(CONFIG)"
 
 stop:                     ## end the broker that uses DATA
-	@$(BROKER) stop "$(B)/run" "$(DATA)"
+	@$(BROKER_ENV) tools/broker stop "$(B)/run" "$(DATA)"
 
 
 # ---- tests

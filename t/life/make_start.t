@@ -82,15 +82,20 @@ ok(!kill(0, $pid, $other), 'both are gone');
 
 is((broker('stop', "$dir/run", "$dir/a"))[0], 0, 'stop of none is no error');
 
-# In the foreground, ended as by ^C.
+# In the foreground, by the command that the README begins with, ended as by ^C.
 my $run = fork // die;
 if (!$run) {
-    open STDERR, '>', "$dir/run.log";
-    exec "$top/tools/broker", 'run', "$dir/run", "$dir/c", $ports[2], 1, '';
+    open STDOUT, '>', "$dir/run.log";
+    open STDERR, '>&', \*STDOUT;
+    delete @ENV{qw(MAKEFLAGS MAKELEVEL BROKER_NGINX BROKER_MODULE NGINX)};
+    setpgrp;
+    exec 'make', '-C', $top, 'run', "PORT=$ports[2]", "DATA=$dir/c",
+        'WORKERS=1', 'CONFIG=num.partitions=2';
 }
 ok(wait_for(sub { eval { Kafka::Wire->new(port => $ports[2])
-    ->call('ApiVersions', 0, {}) } }, 20), 'run answers');
-kill 'INT', $run;
+    ->call('ApiVersions', 0, {}) } }, 120), 'make run answers')
+    or diag($t->read_file('run.log'));
+kill 'INT', -$run;
 ok(wait_for(sub { waitpid($run, 1) }, 20), 'and ends at ^C');
 
 # Mistakes.
