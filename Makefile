@@ -239,7 +239,7 @@ fuzz: deps-check          ## libFuzzer on each target for T seconds
 sim: $(SIM)               ## the simulator (SEEDS, or one SEED)
 	@set -e; for s in $(SIM); do SEEDS=$(SEEDS) SEED=$(SEED) $$s; done
 
-soak: deps-check module   ## producers, consumers and kills for MINUTES
+soak: deps-check module   ## producers, consumers, groups and kills for MINUTES
 	@MINUTES=$(MINUTES) $(PROVE) -v $(wildcard t/soak/*.t)
 
 bench: module lib         ## what it costs, beside the floor (KAFKA=1: and Kafka)

@@ -15,6 +15,7 @@ use Time::HiRes qw/ sleep /;
 
 use lib "$FindBin::Bin/../soak", "$FindBin::Bin/../lib";
 
+use Scalar::Util qw/ weaken /;
 use Soak qw/ tools slurp /;
 use Test::KafkaNginx;
 
@@ -31,8 +32,11 @@ sub new {
     # The record has all that was written, and a run syncs nothing for real.
     local $ENV{TMPDIR} = '/dev/shm' if -d '/dev/shm' && -w _;
 
-    $self->{t} = Test::KafkaNginx->new(workers => $o{workers} || 3,
-        config => $o{config} || {}, preload => ["$self->{bin}/powercut.so"]);
+    # Sessions of the load's members are short.
+    $self->{t} = Power::Nginx->new(workers => $o{workers} || 3,
+        config => { 'group.min.session.timeout.ms' => 1000,
+            %{ $o{config} || {} } }, preload => ["$self->{bin}/powercut.so"]);
+    weaken($self->{t}{power} = $self);
     $self->{data} = $self->{t}->data;
 
     # Sockets of a killed process may outlive it a moment; nginx tries again.
@@ -80,18 +84,6 @@ sub start {
         $record_mib);
     die "no record\n" if $self->{rc};
 
-    $self->launch(%o);
-}
-
-sub launch {
-    my ($self, %o) = @_;
-
-    local %ENV = (%ENV, POWERCUT_ROOT => $self->{data},
-        POWERCUT_LOG => $self->{log}, POWERCUT_NOSYNC => 1,
-        POWERCUT_DELAY_US => $o{delay} // 3000);
-    delete $o{delay};
-    $ENV{POWERCUT_BREAK} = $self->{break} if $self->{break};
-
     $self->{t}->run(%o);
 }
 
@@ -101,7 +93,7 @@ sub restart {
     my ($self, %o) = @_;
 
     $self->{t}->kill_all;
-    $self->launch(%o);
+    $self->{t}->run(%o);
 }
 
 # The power goes: all processes die at once, then the disk is what it is.
@@ -144,6 +136,24 @@ sub cut {
     $self->own;
 
     return \%lost;
+}
+
+# Whoever starts it, it is recorded.  delay: of a sync, microseconds.
+
+package Power::Nginx;
+
+our @ISA = ('Test::KafkaNginx');
+
+sub run {
+    my ($self, %o) = @_;
+    my $p = $self->{power};
+    my $delay = delete $o{delay};
+
+    local %ENV = (%ENV, POWERCUT_ROOT => $p->{data}, POWERCUT_LOG => $p->{log},
+        POWERCUT_NOSYNC => 1, POWERCUT_DELAY_US => $delay // 3000);
+    $ENV{POWERCUT_BREAK} = $p->{break} if $p->{break};
+
+    return $self->SUPER::run(%o);
 }
 
 1;

@@ -172,10 +172,9 @@ delete(churn_t *ch, topic_t *t)
 void
 churn_run(void *ctx)
 {
-    int              i, lives;
-    churn_t         *ch;
-    topic_t         *t;
-    producer_arg_t  *arg;
+    int       i, lives;
+    churn_t  *ch;
+    topic_t  *t;
 
     ch = calloc(1, sizeof(churn_t));
     if (ch == NULL) {
@@ -196,15 +195,8 @@ churn_run(void *ctx)
         }
 
         for (i = 0; i < t->parts_n; i++) {
-            arg = malloc(sizeof(producer_arg_t));
-            if (arg == NULL) {
-                abort();
-            }
-
-            arg->part = &t->parts[i];
-            arg->idempotent = (i + ch->number) & 1;
-            arg->number = 100 + ch->number * 10 + i;
-            actor_begin(producer_run, arg);
+            producer_begin(&t->parts[i], (i + ch->number) & 1,
+                           100 + ch->number * 10 + i);
         }
 
         actor_begin(consumer_run, t);

@@ -8,8 +8,11 @@
  * starts with "= "; faults are lines that start with "FAULT " or "STALL ".
  *
  *   setup        make the lasting topics, begin all actors (paused)
+ *   groups N     the same for groups: topics of their own, N groups
  *   go, pause    let the actors act, or wait until all have stopped
+ *   drain        while acting: producers stop, each group comes to the end
  *   check        while paused: everything promised is there
+ *   offsets      while paused: of that, only what groups have committed
  *   rotate       delete the oldest lasting topic and make another
  *   storm        many decisions: the journal gets a few segments
  *   patience N   how many seconds a check waits for the broker to answer
@@ -19,7 +22,7 @@
  */
 
 #define _GNU_SOURCE
-#include "model.h"
+#include "group.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -37,22 +40,6 @@
 
 static topic_t  *lasting[LASTING];
 static int       lasting_next, generation;
-
-
-static void
-produce(part_t *p, bool idempotent, int number)
-{
-    producer_arg_t  *arg = malloc(sizeof(producer_arg_t));
-
-    if (arg == NULL) {
-        abort();
-    }
-
-    arg->part = p;
-    arg->idempotent = idempotent;
-    arg->number = number;
-    actor_begin(producer_run, arg);
-}
 
 
 /* A lasting topic: one rolls by size, the other by time. */
@@ -96,8 +83,8 @@ lasting_make(int slot)
     generation++;
 
     for (i = 0; i < PARTS; i++) {
-        produce(&t->parts[i], true, i * 2 + slot);
-        produce(&t->parts[i], false, i * 2 + slot + 1);
+        producer_begin(&t->parts[i], true, i * 2 + slot);
+        producer_begin(&t->parts[i], false, i * 2 + slot + 1);
     }
 
     actor_begin(consumer_run, t);
@@ -260,17 +247,24 @@ stats(void)
     printf("= faults=%" PRIu64 " stalls=%" PRIu64 " acked=%" PRIu64
            " records=%" PRIu64 " seen=%" PRIu64 " fetches=%" PRIu64
            " retries=%" PRIu64 " errors=%" PRIu64 " created=%" PRIu64
-           " deleted=%" PRIu64 "\n",
+           " deleted=%" PRIu64,
            counters.faults, counters.stalls, counters.batches_acked,
            counters.records_acked, counters.records_seen, counters.fetches,
            counters.retries, counters.errors, counters.created,
            counters.deleted);
+
+    if (groups) {
+        groups_stats();
+    }
+
+    putchar('\n');
 }
 
 
 int
 main(int argc, char **argv)
 {
+    bool  good;
     char  line[256];
 
     if (argc < 3) {
@@ -295,7 +289,11 @@ main(int argc, char **argv)
         if (strcmp(line, "setup") == 0) {
             printf("= %s\n", setup() ? "ok" : "failed");
 
+        } else if (strncmp(line, "groups ", 7) == 0) {
+            printf("= %s\n", groups_setup(atoi(line + 7)) ? "ok" : "failed");
+
         } else if (strcmp(line, "go") == 0) {
+            dry = false;
             actors_pause(false);
             printf("= ok\n");
 
@@ -304,7 +302,15 @@ main(int argc, char **argv)
             printf("= ok\n");
 
         } else if (strcmp(line, "check") == 0) {
-            printf("= %s\n", check_all() ? "ok" : "failed");
+            good = check_all();
+            printf("= %s\n", groups_check() && good ? "ok" : "failed");
+
+        } else if (strcmp(line, "offsets") == 0) {
+            printf("= %s\n", groups_check() ? "ok" : "failed");
+
+        } else if (strcmp(line, "drain") == 0) {
+            dry = true;
+            printf("= %s\n", groups_drain() ? "ok" : "failed");
 
         } else if (strcmp(line, "rotate") == 0) {
             printf("= %s\n", rotate() ? "ok" : "failed");

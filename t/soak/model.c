@@ -11,7 +11,7 @@
 topic_t          *topics;
 counters_t        counters;
 options_t         options;
-volatile bool     paused, quitting;
+volatile bool     paused, quitting, dry;
 
 static pthread_mutex_t  topics_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t  pids_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -159,6 +159,7 @@ typedef struct {
 
 extern options_t      options;
 extern volatile bool  paused, quitting;
+extern volatile bool  dry;      /* producers have no more to send */
 
 /* Waits while paused; true when it is time to end. */
 bool actor_pause(void);
@@ -166,13 +167,7 @@ void actor_begin(void (*run)(void *ctx), void *ctx);
 void actors_pause(bool on);
 void actors_quit(void);
 
-typedef struct {
-    part_t  *part;
-    bool     idempotent;
-    int      number;
-} producer_arg_t;
-
-void producer_run(void *ctx);           /* producer_arg_t * */
+void producer_begin(part_t *p, bool idempotent, int number);
 void consumer_run(void *ctx);           /* topic_t * */
 void churn_run(void *ctx);              /* (intptr_t) number */
 

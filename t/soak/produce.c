@@ -19,6 +19,12 @@
 #define WINDOW  5
 
 typedef struct {
+    part_t  *part;
+    bool     idempotent;
+    int      number;
+} producer_arg_t;
+
+typedef struct {
     out_t     bytes;
     record_t  first;
     int       count;
@@ -101,7 +107,7 @@ fill(producer_t *pr)
 
     fat = strstr(pr->part->topic->name, "fat") != NULL;
 
-    while (pr->n < window) {
+    while (pr->n < window && !dry) {
         if (options.rate) {
             if (now_ms() < pr->next_ms) {
                 break;
@@ -189,7 +195,7 @@ answered(producer_t *pr)
 }
 
 
-void
+static void
 producer_run(void *ctx)
 {
     int          i;
@@ -266,4 +272,20 @@ producer_run(void *ctx)
     conn_free(&pr->conn);
     free(pr->arg);
     free(pr);
+}
+
+
+void
+producer_begin(part_t *p, bool idempotent, int number)
+{
+    producer_arg_t  *arg = malloc(sizeof(producer_arg_t));
+
+    if (arg == NULL) {
+        abort();
+    }
+
+    arg->part = p;
+    arg->idempotent = idempotent;
+    arg->number = number;
+    actor_begin(producer_run, arg);
 }

@@ -20,6 +20,7 @@
 #define FRAME_MAX   (64 << 20)
 
 int  wire_port;
+volatile int64_t  wire_answered_ms;
 
 
 /* --- output -------------------------------------------------------------- */
@@ -293,13 +294,13 @@ conn_wait(conn_t *c, short events, int64_t until)
     for ( ;; ) {
         p.fd = c->fd;
         p.events = events;
-        rc = poll(&p, 1, 50);
+        rc = poll(&p, 1, c->hurry ? 0 : 50);
 
         if (rc > 0) {
             return true;
         }
 
-        if (c->stop && *c->stop) {
+        if (c->hurry || (c->stop && *c->stop)) {
             return false;
         }
 
@@ -448,6 +449,7 @@ response(conn_t *c, in_t *in, int32_t correlation)
     }
 
     get_tags(in);
+    wire_answered_ms = now_ms();
 
     return true;
 }

@@ -87,6 +87,7 @@ typedef struct {
     uint8_t               *frame;               /* last answer */
     size_t                 frame_cap;
     const volatile bool   *stop;
+    bool                   hurry;               /* does not wait for answers */
     const char            *who;
 } conn_t;
 
@@ -111,5 +112,6 @@ int64_t wall_ms(void);
 void sleep_ms(int ms);
 
 extern int  wire_port;
+extern volatile int64_t  wire_answered_ms;      /* somebody, the last time */
 
 #endif
