@@ -2,7 +2,7 @@
 
 # The power goes while producers, consumers and topics come and go: everything
 # acknowledged is there afterwards, once, in its place, and nothing that was
-# shown has vanished.
+# shown has vanished; nor has a committed offset.
 #
 #   CUTS=200   how often (default 9)
 #   SEED=n     which chances (default 1; printed)
@@ -31,6 +31,7 @@ dice(0, $seed);
 
 $p->start;
 is($load->tell('setup'), 'ok', 'topics are made');
+is($load->tell('groups 2'), 'ok', 'and groups');
 
 my ($bad, $longest) = (0, 0);
 
@@ -84,6 +85,7 @@ cmp_ok($stats->{acked}, '>', 100 * ($cuts > 9 ? $cuts / 9 : 1),
     'there was something to lose');
 cmp_ok($stats->{retries}, '>', 0, 'batches were sent again');
 cmp_ok($stats->{deleted}, '>', 0, 'topics were deleted');
+cmp_ok($stats->{commits}, '>', 100, 'offsets were committed');
 cmp_ok($p->{lost_bytes}, '>', 0, 'unsynced bytes were lost');
 cmp_ok($p->{lost_names}, '>', 0, 'unsynced names were lost');
 is(join("\n", @{ $p->{differences} }), '', 'the records were complete');
