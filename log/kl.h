@@ -143,6 +143,9 @@ typedef struct {
     uint32_t       open_files_max;      /* LRU bound, in segments */
     kl_logger_pt   log;
     void          *log_ctx;
+    /* Told (with log_ctx, in any thread, may be NULL) that a partition cannot
+     * be opened because its directory is another topic's; it stays NEW. */
+    void         (*foreign)(void *log_ctx);
 } kl_env_opts_t;
 
 kl_env_t *kl_env_create(kl_shared_t *sh, const kl_env_opts_t *opts);
@@ -394,14 +397,23 @@ kl_rc_t kl_delete_records(kl_log_t *log, int64_t offset, int64_t *log_start);
 kl_rc_t kl_checkpoint(kl_log_t *log, bool clean);
 
 /*
- * Renames the directory to "<topic>-<partition>.<uuid>-delete" (fsync of the
- * parent), then removes it.  The slot is released by the caller, before or
- * afterwards.  KL_GONE: the directory is another topic's by now.
+ * Renames the directory to "<topic>-<partition>.<uuid>-delete"; its files stay
+ * until kl_remove_files(), and the old name may be back after a power cut until
+ * kl_remove_sync().  The slot is released by the caller, before or afterwards.
+ * KL_GONE: the directory is another topic's by now.  Waits for a job of the
+ * partition that is under way: a thread's work.
  */
 kl_rc_t kl_remove(kl_log_t *log);
 
+/* Whatever was removed so far stays so: an fsync of the data directory. */
+kl_rc_t kl_remove_sync(kl_env_t *env);
+
+/* Unlinks what kl_remove() has left, whoever called it; does what it can until
+ * stop (which may be NULL) answers true.  One at a time per data directory. */
+kl_rc_t kl_remove_files(kl_env_t *env, bool (*stop)(void *ctx), void *ctx);
+
 /* Directories of dir that `known` does not recognise are reported by one WARN
- * line each and left alone; leftovers of kl_remove() are removed. */
+ * line each and left alone. */
 void kl_sweep(kl_env_t *env,
     bool (*known)(void *ctx, kf_str_t topic, int32_t partition), void *ctx);
 

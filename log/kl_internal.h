@@ -10,7 +10,8 @@
  *
  * Order of locks: the block's jobs mutex (recovery, checkpoint, retention:
  * held over I/O, by threads), the block's mutex, then a handle's mutex, then
- * the environment's.
+ * the environment's.  The table's removal mutex comes after a jobs mutex and
+ * before nothing.
  */
 
 #ifndef KL_INTERNAL_H
@@ -160,6 +161,7 @@ typedef struct {
 
 
 struct kl_shared_s {
+    pthread_mutex_t   removal;          /* of directories: look and rename */
     uint32_t          parts;
     uint32_t          producers;
     uint32_t          buckets;          /* a power of two */
@@ -198,6 +200,7 @@ struct kl_env_s {
     char                *dir;
     kl_logger_pt         log;
     void                *log_ctx;
+    void               (*foreign)(void *log_ctx);
     uint32_t             files_max;
     uint32_t             files_n;
     uint32_t             buckets;
@@ -283,6 +286,9 @@ kl_rc_t kl_metadata_write(kl_log_t *log);
 kl_rc_t kl_metadata_check(kl_log_t *log);
 /* The directory is there and says that it is this topic's. */
 bool kl_metadata_is_ours(kl_log_t *log);
+
+/* kl_remove.c: renames the directory, if it is this topic's. */
+kl_rc_t kl_remove_ours(kl_log_t *log);
 
 /* kl_repair.c: the lock is held, its owner has died. */
 kl_rc_t kl_repair(kl_log_t *log, kl_pub_t *pub);

@@ -833,6 +833,7 @@ kl_rc_t
 kl_open_part(kl_log_t *log, int32_t leader_epoch, const kl_config_t *cf,
     bool *truncated)
 {
+    bool            made;
     kl_rc_t         rc;
     kl_part_t      *p = log->part;
     kl_recovery_t  *r;
@@ -874,9 +875,11 @@ kl_open_part(kl_log_t *log, int32_t leader_epoch, const kl_config_t *cf,
         .epoch_gen = r->pub.epoch_gen + 1,
     };
 
+    made = false;
     errno = kl_fault("mkdir");
 
     if (errno == 0 && mkdir(log->path, 0755) == 0) {
+        made = true;
         rc = kl_recover_new(r);
 
     } else if (errno == EEXIST) {
@@ -894,8 +897,19 @@ kl_open_part(kl_log_t *log, int32_t leader_epoch, const kl_config_t *cf,
     if (rc == KL_OK) {
         *truncated = r->truncated;
 
-    } else if (rc != KL_GONE && !r->foreign) {
-        /* a deleted topic's directory may be about to go: then we try again */
+    } else if (rc == KL_GONE) {
+        /* deleted meanwhile, and its directory perhaps looked for before */
+        if (made) {
+            (void) kl_remove_ours(log);
+        }
+
+    } else if (r->foreign) {
+        /* a deleted topic's, most likely: then it will go */
+        if (log->env->foreign) {
+            log->env->foreign(log->env->log_ctx);
+        }
+
+    } else {
         kl_fail(log, r->pub.open_gen - 1, 0, "recovery");
     }
 

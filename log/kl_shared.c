@@ -73,6 +73,7 @@ kl_shared_init(void *mem, uint32_t parts, uint32_t producers)
     kl_part_t    *p;
     kl_shared_t  *sh = mem;
 
+    kl_mutex_init(&sh->removal);
     sh->parts = parts;
     sh->producers = producers;
     sh->buckets = kl_buckets(parts);

@@ -328,8 +328,10 @@ int16_t ngx_kafka_part_ready(ngx_kafka_part_t *part, ngx_kafka_offsets_t *o);
 void ngx_kafka_topic_config(ngx_kafka_broker_t *b, kc_t *kc,
     const kc_topic_t *t, kl_config_t *cf, bool *caching);
 
-/* Files of deleted topics that nobody removes: soon, not in a minute. */
+/* The journal has a deletion that nobody else finishes. */
 void ngx_kafka_sweep_soon(ngx_kafka_broker_t *b);
+/* kl_remove() was called: kl_remove_files() is due. */
+void ngx_kafka_removed(ngx_kafka_broker_t *b);
 
 
 /* Drops all fetch sessions (ngx_kafka_session.c). */

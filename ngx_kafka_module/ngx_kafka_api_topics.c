@@ -3,9 +3,9 @@
  * DescribeConfigs (key 32), versions 1-4.
  *
  * The coordinator decides; here the lock is taken, the answer is held back
- * until the journal is on the disk, and files of deleted topics are removed, in
- * a thread, before the answer leaves, so that a topic made anew under the same
- * name starts with an empty directory.
+ * until the journal is on the disk, and the directories of deleted topics are
+ * renamed, in a thread, before the answer leaves, so that a topic made anew
+ * under the same name starts with an empty one.  Their files go later.
  */
 
 #include "ngx_kafka_api.h"
@@ -20,6 +20,8 @@ typedef struct {
 
 typedef struct {
     ngx_kafka_delete_t            *del;
+    kl_env_t                      *env;
+    ngx_uint_t                     removed;
 } ngx_kafka_delete_task_t;
 
 
@@ -247,6 +249,7 @@ ngx_kafka_delete_flushed(ngx_kafka_request_t *r)
     }
 
     task->del = r->ctx;
+    task->env = r->broker->env;
     r->cancel = NULL;
     ngx_kafka_request_hold(r);
     ngx_kafka_task_post(task, ngx_kafka_delete_work, ngx_kafka_delete_done);
@@ -265,7 +268,14 @@ ngx_kafka_delete_work(void *data)
 
         if (!kl_log_is_current(task->del->logs[i])) {
             (void) kl_remove(task->del->logs[i]);
+            task->removed = 1;
         }
+    }
+
+    /* what fails here is tried again by who reads the journal */
+
+    if (task->removed) {
+        (void) kl_remove_sync(task->env);
     }
 }
 
@@ -278,6 +288,10 @@ ngx_kafka_delete_done(void *data)
     ngx_kafka_request_t      *r = del->request;
 
     ngx_kafka_delete_cleanup(r);
+
+    if (task->removed) {
+        ngx_kafka_removed(r->broker);
+    }
 
     if (ngx_kafka_request_release(r) == NGX_DONE) {
         return;

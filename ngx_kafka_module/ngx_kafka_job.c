@@ -6,12 +6,16 @@
  * a job that runs then stops at its next step.
  *
  *   RETENTION    log.retention.check.interval.ms
- *   CHECKPOINT   every minute: recovery points of what has grown, and the files
- *                of deleted topics that have stayed; flushes the journal first
+ *   CHECKPOINT   every minute: recovery points of what has grown, and the
+ *                directories of deleted topics that have stayed; flushes the
+ *                journal first
  *   COMPACTION   every minute: the journal, when a segment was closed
  *   SWEEP        after opening, and when a worker has died: what it has not
  *                flushed; unknown directories
  *   REOPEN       when a partition has failed: from disk, less and less often
+ *   REMOVAL      after opening, and when topics were deleted: their files, but
+ *                first, when a worker has died or a directory is in the way of
+ *                a new topic, the deletions that are in the journal only
  *
  * A job that changes a partition (flushes it, finds its disk broken) wakes
  * those who wait for it, as anybody else does: ngx_kafka_job_news().
@@ -30,10 +34,15 @@
 #define NGX_KAFKA_REOPEN_LAST   300000
 
 
+#define NGX_KAFKA_BUSY_AGAIN    500             /* another worker is at it */
+#define NGX_KAFKA_FOREIGN_AGAIN 10000
+
+
 struct ngx_kafka_jobs_s {
     ngx_event_t      timer;
     _Atomic int64_t  reopen_ms;
     ngx_uint_t       running;                   /* bits of jobs, here */
+    int64_t          busy_ms[NGX_KAFKA_JOBS];   /* elsewhere: not before */
 };
 
 typedef struct {
@@ -45,6 +54,7 @@ typedef struct {
     _Atomic uint32_t     failed;
     int64_t              deadline_ms;
     bool                 clean;
+    bool                 busy;                  /* another worker runs it */
     int32_t              leader_epoch;          /* REOPEN: at its beginning */
     _Atomic uint32_t     raise;                 /* REOPEN: it is not enough */
 } ngx_kafka_job_t;
@@ -55,7 +65,10 @@ static void ngx_kafka_jobs_arm(ngx_kafka_broker_t *b);
 static void ngx_kafka_job_work(void *ctx);
 static void ngx_kafka_job_run(ngx_kafka_job_t *job);
 static void ngx_kafka_job_done(void *ctx);
+static void ngx_kafka_jobs_kick(ngx_kafka_broker_t *b, ngx_uint_t job);
+static void ngx_kafka_job_remove(ngx_kafka_job_t *job);
 static bool ngx_kafka_job_stops(ngx_kafka_job_t *job);
+static bool ngx_kafka_job_removal_stops(void *ctx);
 static void ngx_kafka_job_each(ngx_kafka_job_t *job,
     bool (*visit)(ngx_kafka_broker_t *b, ngx_kafka_item_t *item, void *ctx));
 static void ngx_kafka_job_due(ngx_kafka_broker_t *b, int64_t due);
@@ -101,6 +114,9 @@ ngx_kafka_jobs_start(ngx_kafka_broker_t *b)
     if (ngx_kafka_wake_bury(b)) {
         atomic_store(&b->zone->jobs[NGX_KAFKA_JOB_SWEEP].due_ms,
                      ngx_kafka_mono_ms());
+        atomic_fetch_or(&b->zone->unswept, NGX_KAFKA_UNSWEPT);
+        atomic_store(&b->zone->jobs[NGX_KAFKA_JOB_REMOVAL].due_ms,
+                     ngx_kafka_mono_ms());
         ngx_kafka_wake_all(b, NGX_KAFKA_WAKE_DEATH);
     }
 
@@ -117,23 +133,79 @@ ngx_kafka_jobs_stop(ngx_kafka_broker_t *b)
 }
 
 
-void
+static void
 ngx_kafka_jobs_kick(ngx_kafka_broker_t *b, ngx_uint_t job)
 {
+    atomic_store(&b->zone->jobs[job].due_ms, ngx_kafka_mono_ms());
+
     if (b->jobs == NULL || b->exiting) {
+        ngx_kafka_wake_all(b, NGX_KAFKA_WAKE_JOBS);
         return;
     }
 
-    atomic_store(&b->zone->jobs[job].due_ms, ngx_kafka_mono_ms());
-
+    b->jobs->busy_ms[job] = 0;
     ngx_kafka_jobs_arm(b);
+}
+
+
+void
+ngx_kafka_jobs_wake(ngx_kafka_broker_t *b)
+{
+    if (b->jobs && !b->exiting) {
+        ngx_memzero(b->jobs->busy_ms, sizeof(b->jobs->busy_ms));
+        ngx_kafka_jobs_arm(b);
+    }
 }
 
 
 void
 ngx_kafka_sweep_soon(ngx_kafka_broker_t *b)
 {
-    ngx_kafka_jobs_kick(b, NGX_KAFKA_JOB_CHECKPOINT);
+    atomic_fetch_or(&b->zone->unswept, NGX_KAFKA_UNSWEPT);
+    ngx_kafka_jobs_kick(b, NGX_KAFKA_JOB_REMOVAL);
+}
+
+
+void
+ngx_kafka_removed(ngx_kafka_broker_t *b)
+{
+    ngx_kafka_jobs_kick(b, NGX_KAFKA_JOB_REMOVAL);
+}
+
+
+/*
+ * Most likely a topic was deleted and made again, and its partition is used
+ * before whoever deleted it has taken the directory away; or that worker died.
+ * One that stays is not looked at with every request.
+ */
+void
+ngx_kafka_jobs_foreign(void *ctx)
+{
+    ngx_kafka_broker_t  *b = ctx;
+
+    int64_t            now, last, due, was;
+    _Atomic int64_t   *p;
+    ngx_kafka_zone_t  *zone = b->zone;
+
+    now = ngx_kafka_mono_ms();
+    last = atomic_load(&zone->foreign_ms);
+    due = now;
+
+    if (last && now - last < NGX_KAFKA_FOREIGN_AGAIN) {
+        due = last + NGX_KAFKA_FOREIGN_AGAIN;
+    }
+
+    atomic_fetch_or(&zone->unswept, NGX_KAFKA_UNSWEPT|NGX_KAFKA_FOREIGN);
+
+    p = &zone->jobs[NGX_KAFKA_JOB_REMOVAL].due_ms;
+    was = atomic_load(p);
+
+    while (was > due) {
+        if (atomic_compare_exchange_weak(p, &was, due)) {
+            ngx_kafka_wake_all(b, NGX_KAFKA_WAKE_JOBS);
+            break;
+        }
+    }
 }
 
 
@@ -192,7 +264,7 @@ ngx_kafka_jobs_timer(ngx_event_t *ev)
 
         for (i = 0; i < NGX_KAFKA_JOBS; i++) {
 
-            if (b->jobs->running & (1 << i)
+            if (b->jobs->running & (1 << i) || b->jobs->busy_ms[i] > now
                 || atomic_load(&b->zone->jobs[i].due_ms) > now)
             {
                 continue;
@@ -245,6 +317,7 @@ ngx_kafka_jobs_arm(ngx_kafka_broker_t *b)
         }
 
         due = atomic_load(&b->zone->jobs[i].due_ms);
+        due = ngx_max(due, b->jobs->busy_ms[i]);
         next = ngx_min(next, due);
     }
 
@@ -273,7 +346,7 @@ ngx_kafka_job_work(void *ctx)
         (void) pthread_mutex_consistent(&zj->lock);
 
     } else if (rc != 0) {
-        /* another worker is at it */
+        job->busy = true;
         return;
     }
 
@@ -327,7 +400,7 @@ ngx_kafka_job_run(ngx_kafka_job_t *job)
 
     case NGX_KAFKA_JOB_CHECKPOINT:
         ngx_kafka_job_flush_journal(b);
-        (void) ngx_kafka_journal_sweep(b);
+        (void) ngx_kafka_journal_sweep(b, 0);
         ngx_kafka_job_each(job, ngx_kafka_job_checkpoint);
         break;
 
@@ -366,7 +439,55 @@ ngx_kafka_job_run(ngx_kafka_job_t *job)
         }
 
         break;
+
+    case NGX_KAFKA_JOB_REMOVAL:
+        ngx_kafka_job_remove(job);
+        break;
     }
+}
+
+
+static void
+ngx_kafka_job_remove(ngx_kafka_job_t *job)
+{
+    uint32_t             why;
+    ngx_uint_t           left;
+    ngx_kafka_broker_t  *b = job->broker;
+
+    why = atomic_exchange(&b->zone->unswept, 0);
+
+    if (why) {
+        ngx_kafka_job_flush_journal(b);
+
+        if (ngx_kafka_journal_sweep(b, 1) != NGX_OK) {
+            atomic_fetch_or(&b->zone->unswept, why);
+            return;
+        }
+    }
+
+    if (why & NGX_KAFKA_FOREIGN) {
+        left = ngx_kafka_sweep_foreign(b, atomic_load(&b->zone->swept));
+        atomic_store(&b->zone->foreign_ms, left ? ngx_kafka_mono_ms() : 0);
+    }
+
+    if (kl_remove_files(b->env, ngx_kafka_job_removal_stops, job) != KL_OK) {
+        return;
+    }
+
+    job->next_ms = INT64_MAX;
+
+    if (ngx_kafka_job_stops(job)) {
+        /* the rest is another worker's */
+        job->next_ms = 0;
+        ngx_kafka_wake_all(b, NGX_KAFKA_WAKE_JOBS);
+    }
+}
+
+
+static bool
+ngx_kafka_job_removal_stops(void *ctx)
+{
+    return ngx_kafka_job_stops(ctx);
 }
 
 
@@ -376,6 +497,11 @@ ngx_kafka_job_done(void *ctx)
     ngx_kafka_job_t  *job = ctx;
 
     job->broker->jobs->running &= ~(1 << job->job);
+
+    if (job->busy) {
+        job->broker->jobs->busy_ms[job->job] = ngx_kafka_mono_ms()
+                                               + NGX_KAFKA_BUSY_AGAIN;
+    }
 
     if (job->job == NGX_KAFKA_JOB_REOPEN) {
         job->broker->leader_epoch = ngx_kafka_leader_epoch(job->broker);
@@ -799,7 +925,7 @@ ngx_kafka_jobs_finish(ngx_kafka_broker_t *b, int64_t deadline_ms)
 
     /* a snapshot hides the deletions before it: they are finished first */
 
-    if (ngx_kafka_journal_sweep(b) != NGX_OK) {
+    if (ngx_kafka_journal_sweep(b, 0) != NGX_OK) {
         goto done;
     }
 

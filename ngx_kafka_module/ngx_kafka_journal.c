@@ -490,7 +490,7 @@ ngx_kafka_feed_next(void *ctx, const uint8_t **batch, size_t *len,
 
 
 ngx_int_t
-ngx_kafka_journal_sweep(ngx_kafka_broker_t *b)
+ngx_kafka_journal_sweep(ngx_kafka_broker_t *b, ngx_uint_t whole)
 {
     int                 rc;
     size_t              len;
@@ -508,7 +508,7 @@ ngx_kafka_journal_sweep(ngx_kafka_broker_t *b)
 
     ngx_memzero(&feed, sizeof(ngx_kafka_feed_t));
     feed.file.fd = -1;
-    feed.offset = ngx_max(atomic_load(&zone->swept), o.log_start);
+    feed.offset = ngx_max(whole ? 0 : atomic_load(&zone->swept), o.log_start);
     feed.upto = o.flushed;
 
     if (feed.offset >= feed.upto) {

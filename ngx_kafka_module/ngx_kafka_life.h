@@ -28,7 +28,7 @@ char *ngx_kafka_conf_broker(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 /* --- the zone ------------------------------------------------------------- */
 
 #define NGX_KAFKA_MAGIC       0x6b61666b612d7a31ULL
-#define NGX_KAFKA_LAYOUT      3                 /* raise with each change */
+#define NGX_KAFKA_LAYOUT      4                 /* raise with each change */
 
 #define NGX_KAFKA_ZONE_MIN    (2 * 1024 * 1024)
 
@@ -58,7 +58,12 @@ char *ngx_kafka_conf_broker(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 #define NGX_KAFKA_JOB_COMPACTION   2
 #define NGX_KAFKA_JOB_SWEEP        3
 #define NGX_KAFKA_JOB_REOPEN       4            /* failed partitions */
-#define NGX_KAFKA_JOBS             5
+#define NGX_KAFKA_JOB_REMOVAL      5            /* of deleted topics' files */
+#define NGX_KAFKA_JOBS             6
+
+/* What REMOVAL has to do before it unlinks files; bits of zone->unswept. */
+#define NGX_KAFKA_UNSWEPT          1            /* deletions are unfinished */
+#define NGX_KAFKA_FOREIGN          2            /* and a topic is in the way */
 
 #define NGX_KAFKA_POINTS  256                   /* hashes of groups */
 
@@ -67,6 +72,7 @@ char *ngx_kafka_conf_broker(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 #define NGX_KAFKA_WAKE_TOPICS      2
 #define NGX_KAFKA_WAKE_STATE       4            /* look at the state word */
 #define NGX_KAFKA_WAKE_DEATH       8            /* look at everything */
+#define NGX_KAFKA_WAKE_JOBS        16           /* one is due earlier */
 
 /* A worker's place in the zone.  alive is held as long as the process lives. */
 typedef struct {
@@ -105,6 +111,8 @@ struct ngx_kafka_zone_s {
     _Atomic int64_t        died_ms;             /* a worker, mono; 0: none */
     _Atomic int64_t        snapshot;            /* journal's newest; -1: none */
     _Atomic int64_t        swept;               /* deletions finished up to */
+    _Atomic uint32_t       unswept;             /* see JOB_REMOVAL */
+    _Atomic int64_t        foreign_ms;          /* mono, last looked for */
     _Atomic uint32_t       failed;              /* partitions to be reopened */
 
     /* under coord, and set while RECOVERING */
@@ -302,20 +310,26 @@ bool ngx_kafka_sink_write(void *ctx, uint8_t *batch, size_t len);
 ngx_int_t ngx_kafka_sink_done(ngx_kafka_broker_t *b, ngx_kafka_sink_t *sink,
     int64_t offset, bool ok);
 
-/* Finishes the deletions that the journal has since this was last done. */
-ngx_int_t ngx_kafka_journal_sweep(ngx_kafka_broker_t *b);
+/* Finishes the deletions that the journal has since this was last done, or
+ * (whole) all that it has. */
+ngx_int_t ngx_kafka_journal_sweep(ngx_kafka_broker_t *b, ngx_uint_t whole);
 
 
 /* --- what deletions leave: ngx_kafka_sweep.c ------------------------------ */
 
 /*
- * DeleteTopics removes its directories itself, after its record is flushed.  A
- * process may die in between, or a disk fail; whoever reads the deletion in the
- * journal again (a recovery, a job) finishes it then.  All a thread's work.
+ * DeleteTopics renames its directories itself, after its record is flushed, and
+ * leaves their files to a job.  A process may die in between, or a disk fail;
+ * whoever reads the deletion in the journal again (a recovery, a job) finishes
+ * it then, durably when it answers NGX_OK.  All a thread's work.
  * own: the handle of a recovery, which has the state to itself; else NULL.
  */
 ngx_int_t ngx_kafka_sweep_deleted(ngx_kafka_broker_t *b, kc_t *own,
     ngx_array_t *ids);
+/* Directories that keep a topic's partition from being opened, though the
+ * deletions in the journal up to this offset are finished: a line each.
+ * Answers how many. */
+ngx_uint_t ngx_kafka_sweep_foreign(ngx_kafka_broker_t *b, int64_t upto);
 /* Directories that the state doesn't know are reported, one line each. */
 void ngx_kafka_sweep_unknown(ngx_kafka_broker_t *b);
 
@@ -362,8 +376,10 @@ void ngx_kafka_jobs_start(ngx_kafka_broker_t *b);
 void ngx_kafka_jobs_stop(ngx_kafka_broker_t *b);
 /* A partition has failed: REOPEN becomes due, if it was not to be sooner. */
 void ngx_kafka_jobs_failed(ngx_kafka_broker_t *b);
-/* Runs a job soon. */
-void ngx_kafka_jobs_kick(ngx_kafka_broker_t *b, ngx_uint_t job);
+/* For log/, in any thread: a directory is another topic's; ctx: the broker. */
+void ngx_kafka_jobs_foreign(void *ctx);
+/* A job is due, says another thread or worker. */
+void ngx_kafka_jobs_wake(ngx_kafka_broker_t *b);
 /* Makes everything durable and marks the directory clean; needs to be alone.
  * A thread's work, or exit_process's.  deadline_ms: monotonic; 0: none. */
 void ngx_kafka_jobs_finish(ngx_kafka_broker_t *b, int64_t deadline_ms);

@@ -26,10 +26,13 @@ typedef struct {
 } ngx_kafka_known_t;
 
 
+static int ngx_libc_cdecl ngx_kafka_id_cmp(const void *one, const void *two);
 static ngx_int_t ngx_kafka_dir_parse(const char *name, ngx_kafka_dir_t *d);
 static ngx_int_t ngx_kafka_dir_id(int dirfd, const char *name, kf_uuid_t *id);
 static ngx_int_t ngx_kafka_dir_remove(ngx_kafka_broker_t *b, kc_t *own,
     ngx_kafka_dir_t *d);
+static bool ngx_kafka_dir_is_foreign(ngx_kafka_broker_t *b, kc_t *kc,
+    ngx_kafka_dir_t *d, int64_t upto);
 static bool ngx_kafka_sweep_known(void *ctx, kf_str_t topic,
     int32_t partition);
 
@@ -38,9 +41,7 @@ ngx_int_t
 ngx_kafka_sweep_deleted(ngx_kafka_broker_t *b, kc_t *own, ngx_array_t *ids)
 {
     DIR              *dir;
-    kf_uuid_t        *id;
     ngx_int_t         rc;
-    ngx_uint_t        i;
     struct dirent    *de;
     ngx_kafka_dir_t   d;
 
@@ -48,13 +49,14 @@ ngx_kafka_sweep_deleted(ngx_kafka_broker_t *b, kc_t *own, ngx_array_t *ids)
         return NGX_OK;
     }
 
+    ngx_qsort(ids->elts, ids->nelts, sizeof(kf_uuid_t), ngx_kafka_id_cmp);
+
     dir = opendir((char *) b->data.data);
     if (dir == NULL) {
         return NGX_ERROR;
     }
 
     rc = NGX_OK;
-    id = ids->elts;
 
     while ((de = readdir(dir)) != NULL) {
 
@@ -64,21 +66,34 @@ ngx_kafka_sweep_deleted(ngx_kafka_broker_t *b, kc_t *own, ngx_array_t *ids)
             continue;
         }
 
-        for (i = 0; i < ids->nelts; i++) {
-            if (kf_uuid_eq(d.id, id[i])) {
-
-                if (ngx_kafka_dir_remove(b, own, &d) != NGX_OK) {
-                    rc = NGX_ERROR;
-                }
-
-                break;
-            }
+        if (bsearch(&d.id, ids->elts, ids->nelts, sizeof(kf_uuid_t),
+                    ngx_kafka_id_cmp)
+            != NULL
+            && ngx_kafka_dir_remove(b, own, &d) != NGX_OK)
+        {
+            rc = NGX_ERROR;
         }
     }
 
     (void) closedir(dir);
 
+    /*
+     * Not only what was found: another may have renamed, and not synced.  Then
+     * a snapshot may hide the deletion, and a power cut bring the name back.
+     */
+
+    if (kl_remove_sync(b->env) != KL_OK) {
+        rc = NGX_ERROR;
+    }
+
     return rc;
+}
+
+
+static int ngx_libc_cdecl
+ngx_kafka_id_cmp(const void *one, const void *two)
+{
+    return ngx_memcmp(one, two, sizeof(kf_uuid_t));
 }
 
 
@@ -169,16 +184,33 @@ ngx_kafka_dir_id(int at, const char *name, kf_uuid_t *id)
 }
 
 
-/* A handle needs a slot; it is given up first, as DeleteTopics does. */
+/*
+ * A handle needs a slot: the one that the partition had, since a job of it may
+ * still be under way and is waited for; else any, which is given up first, as
+ * DeleteTopics does.
+ */
 static kl_log_t *
 ngx_kafka_dir_open(ngx_kafka_broker_t *b, kc_t *kc, ngx_kafka_dir_t *d)
 {
-    int32_t        slot;
-    kl_log_t      *log;
-    kl_offsets_t   o;
+    int32_t               slot;
+    uint32_t              i;
+    kl_log_t             *log;
+    kl_offsets_t          o;
+    ngx_kafka_binding_t  *was;
 
     if (kc_topic_by_id(kc, d->id) != NULL) {
         return NULL;
+    }
+
+    for (i = 0; i < b->zone->slots_n; i++) {
+        was = &b->zone->bindings[i];
+
+        if (was->partition == d->partition && kf_uuid_eq(was->topic_id, d->id))
+        {
+            /* no slot that was ever bound is in its incarnation 0 */
+            return kl_log_open(b->env, (int32_t) i, 0, d->id, d->topic,
+                               d->partition);
+        }
     }
 
     slot = kl_bind(b->zone->parts, d->id, d->partition);
@@ -284,6 +316,80 @@ ngx_kafka_sweep_known(void *ctx, kf_str_t topic, int32_t partition)
     is = (t != NULL && partition < t->partition_count);
 
     ngx_kafka_coord_leave(known->broker);
+
+    return is;
+}
+
+
+ngx_uint_t
+ngx_kafka_sweep_foreign(ngx_kafka_broker_t *b, int64_t upto)
+{
+    DIR              *dir;
+    kc_t              kc;
+    ngx_uint_t        n;
+    struct dirent    *de;
+    ngx_kafka_io_t    io;
+    ngx_kafka_dir_t   d;
+
+    ngx_memzero(&kc, sizeof(kc_t));
+    ngx_memzero(&io, sizeof(ngx_kafka_io_t));
+    io.broker = b;
+    n = 0;
+
+    dir = opendir((char *) b->data.data);
+
+    if (dir == NULL
+        || !kc_init(&kc, ngx_kafka_zone_mem(b->zone), ngx_kafka_coord_io(&io)))
+    {
+        goto done;
+    }
+
+    while ((de = readdir(dir)) != NULL) {
+
+        if (ngx_kafka_dir_parse(de->d_name, &d) == NGX_OK
+            && ngx_kafka_dir_id(dirfd(dir), de->d_name, &d.id) == NGX_OK
+            && ngx_kafka_dir_is_foreign(b, &kc, &d, upto))
+        {
+            n++;
+            ngx_log_error(NGX_LOG_CRIT, b->log, 0,
+                          "kafka_broker \"%V\": \"%V/%s\" belongs to another "
+                          "topic than the one of that name, which stays "
+                          "offline; move the directory away", &b->name,
+                          &b->data, de->d_name);
+        }
+    }
+
+done:
+
+    if (dir) {
+        (void) closedir(dir);
+    }
+
+    kc_done(&kc);
+
+    return n;
+}
+
+
+static bool
+ngx_kafka_dir_is_foreign(ngx_kafka_broker_t *b, kc_t *kc, ngx_kafka_dir_t *d,
+    int64_t upto)
+{
+    bool               is;
+    const kc_topic_t  *t;
+
+    if (ngx_kafka_coord_enter(b, kc) != NGX_OK) {
+        return false;
+    }
+
+    t = kc_topic_by_name(kc, d->topic);
+
+    /* else one more deletion may be on its way */
+
+    is = (t != NULL && d->partition < t->partition_count
+          && !kf_uuid_eq(t->id, d->id) && kc_topics_changed(kc) <= upto);
+
+    ngx_kafka_coord_leave(b);
 
     return is;
 }

@@ -357,6 +357,10 @@ ngx_kafka_wake_take(ngx_kafka_broker_t *b)
         kl_env_trim(b->env);
     }
 
+    if (why & NGX_KAFKA_WAKE_JOBS) {
+        ngx_kafka_jobs_wake(b);
+    }
+
     if (why & NGX_KAFKA_WAKE_STATE) {
         ngx_kafka_broker_suspend(b);
         ngx_kafka_broker_step(b);
@@ -533,11 +537,13 @@ ngx_kafka_wake_all(ngx_kafka_broker_t *b, uint32_t why)
 
         /*
          * The one that changed a topic has files of it, too, but lets go of
-         * them from its event loop, where nothing refers to them.
+         * them from its event loop, where nothing refers to them; and timers
+         * are the event loop's.
          */
 
         if (i == (ngx_uint_t) b->worker_slot
-            && !(why & (NGX_KAFKA_WAKE_TOPICS|NGX_KAFKA_WAKE_DEATH)))
+            && !(why & (NGX_KAFKA_WAKE_TOPICS|NGX_KAFKA_WAKE_DEATH
+                        |NGX_KAFKA_WAKE_JOBS)))
         {
             continue;
         }

@@ -37,19 +37,20 @@ sub make {
 sub dirs { return map { s{.*/}{}r } glob $t->data . "/$_[0]*" }
 
 
-# A deletion whose files could not go, and then an orderly end.
+# A deletion whose directory could not go, and then an orderly end.
 make('quit');
-$t->arm('log.rename=' . EIO);
+$t->arm('log.remove.rename=' . EIO);
 $t->client->delete_topic('quit');
 $t->disarm;
 ok(-d $t->data . '/quit-0', 'quit: its directory has stayed');
 $t->quit;
-is(join(' ', dirs('quit')), '', 'quit: the last worker finishes it');
+is(scalar(grep !/-delete$/, dirs('quit')), 0,
+    'quit: the last worker finishes it');
 
 # … and then a crash.
 $t->run;
 make('kill');
-$t->arm('log.rename=' . EIO);
+$t->arm('log.remove.rename=' . EIO);
 $t->client->delete_topic('kill');
 $t->disarm;
 $t->kill_all;
@@ -57,10 +58,11 @@ ok(-d $t->data . '/kill-0', 'kill: its directory has stayed');
 $t->allow(qr/Address already in use/);
 $t->run;
 ok(wait_for(sub { !dirs('kill') }, 10), 'kill: the next start finishes it');
+ok(wait_for(sub { !dirs('quit') }, 10), 'quit: and has removed the files');
 
 # The same name again, over a directory that has stayed.
 make('again');
-$t->arm('log.rename=' . EIO);
+$t->arm('log.remove.rename=' . EIO);
 $t->client->delete_topic('again');
 $t->disarm;
 is($t->client->create_topic('again')->{ErrorCode}, 0, 'again: made anew');

@@ -213,6 +213,12 @@ typedef struct {
     int64_t    wait;
 } removal_t;
 
+/* A removed directory whose new name a power cut may lose. */
+typedef struct {
+    char         from[64];
+    char         to[PATH / 2];
+} renamed_t;
+
 typedef struct {
     break_t      broken;
     char         dir[PATH];
@@ -230,6 +236,8 @@ typedef struct {
     int          slot_topic[PARTS];     /* in the model, -1 */
     int32_t      slot_partition[PARTS];
     removal_t    removals[REMOVALS];
+    renamed_t    renamed[REMOVALS];
+    int          renamed_n;
     int          creating;              /* whose ids come next, see bind */
 
     worker_t     workers[WORKERS];

@@ -285,6 +285,7 @@ boot(bool clean)
     kc_attach(&wk->kc, w.state);
 
     boot_sweep(wk);
+    removals_synced(wk);
 
     /* The new epoch is durable before anything is written under it. */
     if (!clean && w.broken != BREAK_SAME_EPOCH) {
@@ -377,6 +378,7 @@ crash(void)
     w.crashes++;
 
     halt();
+    removals_lost();
     power_cut();
     boot(false);
 }

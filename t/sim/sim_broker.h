@@ -322,7 +322,7 @@ sim_random(void *ctx, void *buf, size_t len)
 static void
 worker_start(worker_t *wk)
 {
-    kl_env_opts_t  opts = { w.dir, 12, log_line, NULL };
+    kl_env_opts_t  opts = { w.dir, 12, log_line, NULL, NULL };
 
     memset(wk, 0, sizeof(worker_t));
 
@@ -474,6 +474,70 @@ dir_is_of(const char *dir, kf_uuid_t id)
 
 
 static void
+removals_synced(worker_t *wk)
+{
+    if (kl_remove_sync(wk->env) != KL_OK) {
+        fail("removals cannot be made durable");
+    }
+
+    w.renamed_n = 0;
+}
+
+
+/* Of those that were not, a power cut may give some their old names back. */
+static void
+removals_lost(void)
+{
+    char        to[2 * PATH];
+    renamed_t  *r;
+
+    while (w.renamed_n) {
+        r = &w.renamed[--w.renamed_n];
+
+        if (chance(50) && file_size(r->from) < 0) {
+            trace("  %s is back", r->from);
+            snprintf(to, sizeof(to), "%s", full(r->to));
+
+            if (rename(to, full(r->from)) != 0) {
+                fail("simulator: no rename of %s", r->to);
+            }
+        }
+    }
+}
+
+
+static void
+removal_renamed(worker_t *wk, const char *dir, kf_uuid_t id)
+{
+    int         i, n;
+    renamed_t  *r;
+
+    if (w.renamed_n == REMOVALS) {
+        removals_synced(wk);
+    }
+
+    r = &w.renamed[w.renamed_n++];
+    snprintf(r->from, sizeof(r->from), "%s", dir);
+    n = snprintf(r->to, sizeof(r->to), "%.64s.", dir);
+
+    for (i = 0; i < 16; i++) {
+        n += snprintf(r->to + n, sizeof(r->to) - (size_t) n, "%02x", id.b[i]);
+    }
+
+    snprintf(r->to + n, sizeof(r->to) - (size_t) n, "-delete");
+
+    if (file_size(r->to) < 0) {
+        fail("there is no %s", r->to);
+    }
+
+    /* a worker that goes no further, or did not yet */
+    if (!chance(20)) {
+        removals_synced(wk);
+    }
+}
+
+
+static void
 removal_do(worker_t *wk, removal_t *r)
 {
     kl_rc_t      rc;
@@ -494,6 +558,7 @@ removal_do(worker_t *wk, removal_t *r)
             }
 
             durable_forget(dir);
+            removal_renamed(wk, dir, mtopics[r->topic].id);
         }
 
         kl_release(w.shared, r->slot);
@@ -507,10 +572,29 @@ removal_do(worker_t *wk, removal_t *r)
 }
 
 
+static bool
+removal_stops(void *ctx)
+{
+    (void) ctx;
+
+    return chance(10);
+}
+
+
 static void
 removals_run(worker_t *wk)
 {
     int  i;
+
+    if (chance(50)) {
+        /* before a file goes, all new names are on the disk */
+        if (kl_remove_files(wk->env, removal_stops, NULL) != KL_OK) {
+            fail("the files of removed partitions do not go");
+        }
+
+        w.renamed_n = 0;
+        return;
+    }
 
     for (i = 0; i < REMOVALS; i++) {
         if (w.removals[i].used

@@ -376,6 +376,13 @@ work_remove(kl_log_t *log)
 }
 
 
+static void
+work_files(kl_log_t *log)
+{
+    kl_remove_files(log->env, NULL, NULL);
+}
+
+
 static bool
 nobody(void *ctx, kf_str_t topic, int32_t partition)
 {
@@ -447,8 +454,132 @@ dying_jobs(void)
     snprintf(path, sizeof(path), "ls -d %s/*-delete > /dev/null", data_dir);
     is(system(path), 0, "the directory is there, renamed");
     kl_sweep(env, nobody, NULL);
-    ok(system(path) != 0, "the sweep removes it");
-    is(lines_n, 0, "without a complaint");
+    is(lines_n, 0, "the sweep does not complain of it");
+    ok(dies("remove.unlink", 2, work_files), "a process dies among its files");
+    is(system(path), 0, "the directory is still there");
+    fault("syncdir", 0, EIO);
+    is(kl_remove_files(env, NULL, NULL), KL_STORAGE_ERROR,
+       "no file goes before the new name is on the disk");
+    is(fault_hits, 1, "which was asked for");
+    is(system(path), 0, "the directory is still there");
+    fault(NULL, 0, 0);
+    is(kl_remove_files(env, NULL, NULL), KL_OK, "the next one goes on");
+    ok(system(path) != 0, "to the end");
+    end();
+}
+
+
+/* --- two that remove the same directory ---------------------------------- */
+
+static kl_log_t         *second;        /* the same partition's, another slot */
+static _Atomic int       second_began, second_done;
+static _Atomic kl_rc_t   second_rc;
+
+static void *
+second_remover(void *arg)
+{
+    (void) arg;
+
+    second_began = 1;
+    second_rc = kl_remove(second);
+
+    /* the directory is gone; the name is used again at once */
+    if (append_plain(plog, 1, 10, 0, 1) == KL_OK) {
+        second_done = 1;
+    }
+
+    return NULL;
+}
+
+
+/* Between the first one's look and its rename: all the time that the second one
+ * may need. */
+static int
+second_first(const char *point)
+{
+    int  i;
+
+    if (strcmp(point, "remove.rename") == 0 && second_began == 0) {
+        pthread_t  thread;
+
+        pthread_create(&thread, NULL, second_remover, NULL);
+        pthread_detach(thread);
+
+        for (i = 0; i < 100 && !second_done; i++) {
+            usleep(3000);
+        }
+    }
+
+    return 0;
+}
+
+
+static void
+two_removers(void)
+{
+    int           i;
+    kl_log_t     *first;
+    kf_uuid_t     old = topic_id;
+    struct stat   st;
+    kl_offsets_t  o;
+
+    begin();
+    put(1, 0, 100);
+    first = plog;
+    kl_release(shared, 0);
+
+    topic_id.b[0]++;
+    plog = log_of(env, kl_bind(shared, topic_id, 0));
+    is(offsets(plog).state, KL_NEW, "a topic is made again");
+
+    kl_snapshot(kl_part(shared, 1), &o);
+    second = kl_log_open(env, 1, o.incarnation, old, kf_str(TOPIC), 0);
+
+    kl_fault_hook = second_first;
+    is(kl_remove(first), KL_OK, "one removes the old one's directory");
+
+    for (i = 0; i < 1000 && !second_done; i++) {
+        usleep(10000);
+    }
+
+    kl_fault_hook = hook;
+
+    is(second_began, 1, "another one does the same meanwhile");
+    is(second_rc, KL_OK, "or finds it done");
+    is(second_done, 1, "the new topic is used");
+    ok(stat(file_path(""), &st) == 0, "and keeps its directory");
+    is(kl_remove_files(env, NULL, NULL), KL_OK, "the old one's files go");
+    ok(stat(file_path(""), &st) == 0, "and no others");
+
+    kl_log_close(first);
+    kl_log_close(second);
+    end();
+}
+
+
+/* A deletion that ends while the partition is being made. */
+static int
+deleted_meanwhile(const char *point)
+{
+    if (strcmp(point, "create") == 0) {
+        kl_release(shared, plog->slot);
+    }
+
+    return 0;
+}
+
+
+static void
+overtaken(void)
+{
+    struct stat  st;
+
+    begin();
+    is(offsets(plog).state, KL_NEW, "a partition that is new");
+    kl_fault_hook = deleted_meanwhile;
+    is(put(1, 0, 100), KL_GONE, "is deleted while it is made");
+    kl_fault_hook = hook;
+    ok(stat(file_path(""), &st) != 0, "and leaves nothing in the way");
     end();
 }
 
@@ -802,6 +933,8 @@ main(void)
     }
 
     dying_jobs();
+    two_removers();
+    overtaken();
 
     for (int i = 0; i < 2; i++) {
         failing_abort("txn.index", 0, i);

@@ -210,11 +210,39 @@ known(void *ctx, kf_str_t topic, int32_t partition)
 }
 
 
+/* Directories that wait for their files to go. */
+static int
+leftovers(void)
+{
+    DIR            *d = opendir(data_dir);
+    int             n = 0;
+    size_t          len;
+    struct dirent  *de;
+
+    while ((de = readdir(d)) != NULL) {
+        len = strlen(de->d_name);
+        n += len > 7 && strcmp(de->d_name + len - 7, "-delete") == 0;
+    }
+
+    closedir(d);
+
+    return n;
+}
+
+
+static bool
+stops(void *ctx)
+{
+    return (*(int *) ctx)-- <= 0;
+}
+
+
 static void
 test_remove(void)
 {
     int          n = 0;
     char         path[600];
+    kl_log_t    *old;
     kl_slice_t   s;
     struct stat  st;
 
@@ -239,6 +267,7 @@ test_remove(void)
 
     is(kl_remove(plog), KL_OK, "remove");
     ok(stat(file_path(""), &st) != 0, "the directory is gone");
+    is(leftovers(), 1, "it has another name");
     is(append_plain(plog, 1, 10, 0, 1), KL_GONE, "no append");
 
     kl_slice_t  t;
@@ -250,11 +279,67 @@ test_remove(void)
     is(open_files(), 0, "nothing of it is open");
 
     kl_release(shared, 0);
-    kl_log_close(plog);
+    old = plog;
     topic_id.b[0]++;
     plog = log_of(env, kl_bind(shared, topic_id, 0));
     is(append_plain(plog, 1, 10, 0, 1), KL_OK, "a topic of the same name");
     is(offsets(plog).log_end, 1, "begins anew");
+    is(kl_remove(old), KL_GONE, "to remove the old one again");
+    is(append_plain(plog, 1, 10, 0, 1), KL_OK, "does nothing to the new one");
+    kl_log_close(old);
+
+    lines_n = 0;
+    n = 0;
+    kl_sweep(env, known, &n);
+    is(lines_n, 3, "what is being removed is not reported");
+
+    is(kl_remove_files(env, NULL, NULL), KL_OK, "the files are removed");
+    is(leftovers(), 0, "with their directory");
+    is(append_plain(plog, 1, 10, 0, 1), KL_OK, "the new topic has its own");
+    ok(stat(file_path(""), &st) == 0, "in its directory");
+    is(kl_remove_files(env, NULL, NULL), KL_OK, "again: nothing to do");
+
+    end();
+}
+
+
+/* An earlier removal of the same name has not been finished. */
+static void
+test_remove_twice(void)
+{
+    int      i, n;
+    char     path[1024];
+    int32_t  slot = 0;
+
+    begin(3);
+    topic_id.b[15] = 0xff;
+
+    for (i = 0; i < 3; i++) {
+        kl_release(shared, slot);
+        kl_log_close(plog);
+        data_remove(file_path(""));
+        slot = kl_bind(shared, topic_id, 0);
+        plog = log_of(env, slot);
+        is(append_plain(plog, 1, 10, 0, 1), KL_OK, "a partition");
+        is(kl_remove(plog), KL_OK, "is removed");
+        is(leftovers(), i + 1, "beside those that were before");
+    }
+
+    n = 1;
+    is(kl_remove_files(env, stops, &n), KL_OK, "a removal is stopped");
+    ok(leftovers() >= 2, "before its end");
+
+    snprintf(path, sizeof(path), "%s/sub." "00000000000000000000000000000000"
+             "-delete", data_dir);
+    mkdir(path, 0755);
+    strcat(path, "/directory");
+    mkdir(path, 0755);
+
+    lines_n = 0;
+    is(kl_remove_files(env, NULL, NULL), KL_STORAGE_ERROR,
+       "one that cannot be removed is told of");
+    is(lines_n, 1, "in a line");
+    is(leftovers(), 1, "and keeps no other");
 
     end();
 }
@@ -286,6 +371,9 @@ test_long_name(void)
 
         if (i == 0) {
             is(kl_remove(log), KL_OK, "and its removal");
+            is(leftovers(), 1, "leaves a name that is cut");
+            is(kl_remove_files(env, NULL, NULL), KL_OK, "which is known");
+            is(leftovers(), 0, "and goes");
         }
 
         kl_log_close(log);
@@ -375,6 +463,7 @@ main(void)
     test_delete();
     test_drop();
     test_remove();
+    test_remove_twice();
     test_long_name();
     test_files();
     test_table();
