@@ -503,11 +503,18 @@ ngx_int_t ngx_kafka_request_release(ngx_kafka_request_t *r);
 ngx_int_t ngx_kafka_advertised(ngx_kafka_conn_t *kc, kf_str_t *host,
     int32_t *port);
 
-/* A slice of a file for kf_records_t.ref: the writer makes a file buffer of it
- * and drops the reference when it is sent or the request goes. */
-typedef struct {
-    kl_slice_t  slice;
-} ngx_kafka_splice_t;
+/* A slice of a file for kf_records_t.ref, of which the writer makes a file
+ * buffer.  It lives as long as the request. */
+typedef struct ngx_kafka_splice_s  ngx_kafka_splice_t;
+
+struct ngx_kafka_splice_s {
+    kl_slice_t           slice;
+    ngx_kafka_splice_t  *next;
+};
+
+/* From here on the slice's file is the request's, which lets go of it when it
+ * ends, whether it was answered or not. */
+void ngx_kafka_splice_own(ngx_kafka_request_t *r, ngx_kafka_splice_t *s);
 
 /* ngx_kafka_conn.c */
 void ngx_kafka_conn_handler(ngx_stream_session_t *s);
@@ -521,6 +528,24 @@ void ngx_kafka_conns_drain(ngx_kafka_broker_t *b);
 
 /* ngx_kafka_var.c: the $kafka_* variables; at preconfiguration. */
 ngx_int_t ngx_kafka_add_variables(ngx_conf_t *cf);
+
+
+/* --- faults --------------------------------------------------------------- */
+
+/*
+ * Points where a test kills the process: NGX_KAFKA_FAULT names a file in the
+ * environment; a line "name" or "name:n" in it ends the first process that
+ * comes to the point (for the n-th time), which removes the file first.  A line
+ * "name=errno" makes ngx_kafka_fault_fails() true.
+ */
+#if (NGX_KAFKA_FAULTS)
+void ngx_kafka_fault_init(void);
+void ngx_kafka_fault(const char *name);
+int ngx_kafka_fault_fails(const char *name);
+#else
+#define ngx_kafka_fault(name)
+#define ngx_kafka_fault_fails(name)  0
+#endif
 
 
 #pragma GCC visibility pop

@@ -495,17 +495,9 @@ ngx_kafka_fetch_answer(ngx_kafka_request_t *r)
     r->cancel = NULL;
 
     if (rc != NGX_OK) {
-        for (i = 0; i < ctx->items_n; i++) {
-            if (ctx->items[i].splice.slice.file) {
-                kl_file_unref(ctx->items[i].splice.slice.file);
-            }
-        }
-
         ngx_kafka_fail(r, "no memory");
         return;
     }
-
-    /* from here on the slices belong to the answer */
 
     ngx_kafka_answer_when(r, &ctx->response, journal);
 }
@@ -538,14 +530,15 @@ ngx_kafka_fetch_read(ngx_kafka_request_t *r, ngx_kafka_fetch_item_t *it,
         return;
     }
 
+    ngx_kafka_splice_own(r, &it->splice);
+
     *left -= it->splice.slice.len;
     *first = false;
 
     if (req->isolation_level == 1
         && ngx_kafka_fetch_aborted(r, it) != NGX_OK)
     {
-        kl_file_unref(it->splice.slice.file);
-        ngx_memzero(&it->splice, sizeof(ngx_kafka_splice_t));
+        it->splice.slice.len = 0;
         it->error = KF_ERR_KAFKA_STORAGE_ERROR;
     }
 }

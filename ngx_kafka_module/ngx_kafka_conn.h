@@ -55,7 +55,6 @@ typedef enum {
 typedef struct {
     ngx_buf_t            buf;           /* first: out chains point here */
     ngx_file_t           file;
-    kl_slice_t           slice;         /* the reference, dropped with r */
     off_t                warm;          /* in the page cache up to here */
 } ngx_kafka_file_buf_t;
 
@@ -124,8 +123,8 @@ typedef struct {
     size_t                 charged;     /* bytes of the broker's budget */
     ngx_uint_t             holds;
     const char            *failed;      /* close when it is its turn */
-    ngx_kafka_file_buf_t  *files;
-    ngx_uint_t             files_n;
+    ngx_kafka_file_buf_t  *files;       /* of the answer */
+    ngx_kafka_splice_t    *splices;     /* whose files are referenced */
     unsigned               dispatched:1;
     unsigned               hurried:1;
     unsigned               counted:1;   /* out_size is in io->unsent */

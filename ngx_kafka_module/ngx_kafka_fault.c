@@ -1,6 +1,6 @@
 /*
- * Named points at which a test kills the process or makes a system call of log/
- * fail.  Compiled in with -DNGX_KAFKA_FAULTS=1 -DKL_FAULTS only.
+ * Named points at which a test kills the process or makes a call fail.
+ * Compiled in with -DNGX_KAFKA_FAULTS=1 -DKL_FAULTS only.
  *
  * The environment variable NGX_KAFKA_FAULT names a file.  While it exists with
  * one of these lines in it, processes that come to the point NAME do so:
@@ -55,6 +55,13 @@ void
 ngx_kafka_fault(const char *name)
 {
     (void) ngx_kafka_fault_at("", name);
+}
+
+
+int
+ngx_kafka_fault_fails(const char *name)
+{
+    return ngx_kafka_fault_at("", name);
 }
 
 

@@ -396,21 +396,6 @@ void ngx_kafka_log_line(void *ctx, kl_log_level_t level, int err,
     const char *line);
 
 
-/* --- faults --------------------------------------------------------------- */
-
-/*
- * Points where a test kills the process: NGX_KAFKA_FAULT names a file in the
- * environment; a line "name" or "name:n" in it ends the first process that
- * comes to the point (for the n-th time), which removes the file first.
- */
-#if (NGX_KAFKA_FAULTS)
-void ngx_kafka_fault_init(void);
-void ngx_kafka_fault(const char *name);
-#else
-#define ngx_kafka_fault(name)
-#endif
-
-
 #pragma GCC visibility pop
 
 #endif

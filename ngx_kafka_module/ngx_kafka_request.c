@@ -493,7 +493,8 @@ ngx_kafka_encode(ngx_kafka_request_t *r, int16_t version, const void *response)
         return NGX_ERROR;
     }
 
-    flat = ngx_pnalloc(r->pool, w.size);
+    flat = ngx_kafka_fault_fails("encode") ? NULL
+                                           : ngx_pnalloc(r->pool, w.size);
     splices = NULL;
 
     if (n) {
@@ -502,9 +503,6 @@ ngx_kafka_encode(ngx_kafka_request_t *r, int16_t version, const void *response)
     }
 
     if (flat == NULL || (n && (splices == NULL || q->files == NULL))) {
-
-        /* the files of the splices stay open: better than a guess */
-
         ngx_kafka_fail(r, "no memory for an answer");
         return NGX_ERROR;
     }
@@ -528,6 +526,16 @@ ngx_kafka_encode(ngx_kafka_request_t *r, int16_t version, const void *response)
 }
 
 
+void
+ngx_kafka_splice_own(ngx_kafka_request_t *r, ngx_kafka_splice_t *s)
+{
+    ngx_kafka_req_t  *q = ngx_kafka_req(r);
+
+    s->next = q->splices;
+    q->splices = s;
+}
+
+
 /* The flat bytes with the slices of files between them. */
 static ngx_int_t
 ngx_kafka_chain(ngx_kafka_req_t *q, kf_writer_t *w)
@@ -540,14 +548,6 @@ ngx_kafka_chain(ngx_kafka_req_t *q, kf_writer_t *w)
     ngx_kafka_request_t       *r = &q->r;
     ngx_kafka_file_buf_t      *f;
     const ngx_kafka_splice_t  *splice;
-
-    /* all references first, so that each is dropped whatever happens */
-
-    for (i = 0; i < w->splices_n; i++) {
-        splice = w->splices[i].ref;
-        q->files[i].slice = splice->slice;
-        q->files_n++;
-    }
 
     last = &r->out;
     at = 0;
@@ -584,7 +584,8 @@ ngx_kafka_chain(ngx_kafka_req_t *q, kf_writer_t *w)
         }
 
         f = &q->files[i];
-        slice = &f->slice;
+        splice = w->splices[i].ref;
+        slice = &splice->slice;
 
         if (slice->len) {
             cl = ngx_alloc_chain_link(r->pool);
@@ -816,7 +817,7 @@ ngx_kafka_request_abandon(ngx_kafka_request_t *r)
 static void
 ngx_kafka_request_free(ngx_kafka_req_t *q)
 {
-    ngx_uint_t            i;
+    ngx_kafka_splice_t   *s;
     ngx_kafka_request_t  *r = &q->r;
 
     ngx_kafka_watch_del(&r->watch);
@@ -829,10 +830,8 @@ ngx_kafka_request_free(ngx_kafka_req_t *q)
         ngx_delete_posted_event(&r->timer);
     }
 
-    for (i = 0; i < q->files_n; i++) {
-        if (q->files[i].slice.file) {
-            kl_file_unref(q->files[i].slice.file);
-        }
+    for (s = q->splices; s; s = s->next) {
+        kl_file_unref(s->slice.file);
     }
 
     ngx_kafka_mem_put(q->mem, q->mem_size);

@@ -16,7 +16,7 @@ use Kafka::Batch;
 use Test::KafkaFault;
 use Test::KafkaNginx qw(wait_for);
 
-use constant { EIO => 5, ENOSPC => 28, STORAGE => 56 };
+use constant { EIO => 5, ENOMEM => 12, ENOSPC => 28, STORAGE => 56 };
 
 my $t = Test::KafkaFault->new(workers => 3);
 
@@ -126,6 +126,32 @@ sub made {
         'reopened: which clients are told of');
     is(scalar(grep { epoch('cached') <= $before } 1 .. 12), 0,
         'reopened: by every worker');
+}
+
+# No memory for an answer that would send from files: they are let go of, too.
+{
+    is($t->client->create_topic('answer')->{ErrorCode}, 0, 'no memory: a topic');
+    is($t->client->produce('answer', 0, Kafka::Batch::batch())->{ErrorCode}, 0,
+        'no memory: a record');
+
+    my $c = $t->client;
+    is($c->fetch('answer', 0, 0)->{ErrorCode}, 0, 'no memory: it is read');
+
+    $t->arm('encode=' . ENOMEM);
+    $c->send('Fetch', 12, Kafka::Wire::fetch_body('answer', 0, 0));
+    is($c->recv, undef, 'no memory: the connection ends');
+    $t->disarm;
+    like($t->error_log, qr/no memory for an answer/, 'no memory: which is why');
+
+    my $open = sub {
+        grep { (readlink($_) // '') =~ m{/answer-0} }
+            map glob("/proc/$_/fd/*"), $t->workers
+    };
+
+    ok(scalar(() = $open->()), 'no memory: its files are open');
+    is($t->client->delete_topic('answer')->{ErrorCode}, 0,
+        'no memory: the topic goes');
+    ok(wait_for(sub { !$open->() }, 10), 'no memory: and no file stays open');
 }
 
 # The journal loses a decision; the first attempt to open it again has no room
