@@ -1,8 +1,8 @@
 /*
  * What flushes cost here: appends 16 KiB to a file and calls fdatasync, then
  * the same to WIDTH files at once, a thread each; again and again, in files of
- * the given directory.  One line of JSON: p50_us and so on of the first, and
- * two_p50_us of both, one after the other.
+ * the given directory.  One line of JSON: p50_us and so on of the first,
+ * two_p50_us of both, one after the other, and the CPU of each fdatasync.
  *
  *   fsync_probe DIR [COUNT [WIDTH]]
  */
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "proc.h"
@@ -67,6 +68,17 @@ flusher(void *data)
 }
 
 
+static double
+cpu_us(void)
+{
+    struct timespec  t;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+
+    return (double) t.tv_sec * 1e6 + (double) t.tv_nsec / 1e3;
+}
+
+
 static void
 make(file_t *f, const char *dir, int number)
 {
@@ -106,7 +118,7 @@ int
 main(int argc, char **argv)
 {
     int      i;
-    double   t, *first, *both;
+    double   t, cpu, *first, *both;
 
     if (argc < 2) {
         fprintf(stderr, "usage: fsync_probe DIR [COUNT [WIDTH]]\n");
@@ -135,6 +147,8 @@ main(int argc, char **argv)
              "pthread_create");
     }
 
+    cpu = cpu_us();
+
     for (i = 0; i < rounds; i++) {
         t = proc_now();
         flush(&one);
@@ -149,7 +163,9 @@ main(int argc, char **argv)
         pthread_join(many[i].thread, NULL);
     }
 
-    printf("{\"test\":\"fdatasync\",\"rounds\":%d,\"width\":%d", rounds, width);
+    printf("{\"test\":\"fdatasync\",\"rounds\":%d,\"width\":%d,"
+           "\"cpu_us\":%.1f", rounds, width,
+           (cpu_us() - cpu) / rounds / (width + 1));
     say("", first);
     say("two_", both);
     printf("}\n");

@@ -80,6 +80,8 @@ small() {                               # label mode conns arguments
             -n "$conns" -b 0 -r 100 -s "$(seconds 3)"
     fi
 
+    [ "$mode" != offset-commit ] || probe "$label" 1
+
     for who in $(those); do
         topic_cached "$who" "$t" -p 4
         on "$who" "$label" "$mode" -n "$conns" -p 4 -s "$(seconds 3)" -t "$t" \

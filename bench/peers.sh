@@ -77,15 +77,41 @@ load() {
     timeout 300 "$work/load" "$@"
 }
 
-# on PEER LABEL MODE ARGUMENTS: loads it.  What a warm-up finds is dropped.
+# on PEER LABEL MODE ARGUMENTS: loads it.
 on() {
-    local who=$1 label=$2 mode=$3 out=$OUT
+    local who=$1 label=$2 mode=$3
 
     shift 3
-    [ "$n" -gt 0 ] || out=/dev/null
     settle
-    load "$mode" -a "${address[$who]}" -P "${pid[$who]}" -w "$who" -l "$label" \
-        "$@" >> "$out"
+
+    if [ "$n" -gt 0 ]; then
+        load_peer "$@" >> "$OUT"
+    else
+        warm_up "$@"
+    fi
+}
+
+load_peer() {
+    load "$mode" -a "${address[$who]}" -P "${pid[$who]}" -w "$who" \
+        -l "$label" "$@"
+}
+
+# A JVM takes less and less CPU for a while: until a tenth is not won any more.
+warm_up() {
+    local cpu last= i
+
+    for i in 1 2 3 4 5 6 7 8; do
+        cpu=$(load_peer "$@" | sed -n 's/.*"cpu_us_per_[a-z]*":\([0-9.]*\).*/\1/p')
+        [ -n "$cpu" ] || return 0
+
+        if [ -n "$last" ] && awk -v a="$cpu" -v b="$last" \
+            'BEGIN { exit a < 0.9 * b }'
+        then
+            return 0
+        fi
+
+        last=$cpu
+    done
 }
 
 # The same of a floor program: LABEL MODE "PROGRAM FILE [sync]" ARGUMENTS
