@@ -342,6 +342,8 @@ sub wait_ready {
 }
 
 
+# The file of one that was killed stays, and its number may be somebody else's by
+# now.
 sub master {
     my ($self) = @_;
 
@@ -349,7 +351,7 @@ sub master {
     my $pid = <$f> // '';
     chomp $pid;
 
-    return $pid && kill(0, $pid) ? $pid : 0;
+    return $pid && $self->owns($pid) ? $pid : 0;
 }
 
 
@@ -409,10 +411,15 @@ sub alive {
 sub processes {
     my ($self) = @_;
 
-    return grep {
-        (readlink("/proc/$_/cwd") // '') eq $self->{dir}
-            && $_ != $$ && alive($_)
-    } map /(\d+)/, glob '/proc/[0-9]*';
+    return grep $self->owns($_), map /(\d+)/, glob '/proc/[0-9]*';
+}
+
+
+sub owns {
+    my ($self, $pid) = @_;
+
+    return (readlink("/proc/$pid/cwd") // '') eq $self->{dir} && $pid != $$
+        && alive($pid);
 }
 
 
