@@ -9,9 +9,12 @@
  *   sim_boot.h     snapshots, start and stop, power cut
  *   sim_check.h    the broker compared with the model
  *   sim_client.h   producers, admins, consumers
- *   sim_group.h    classic groups: members, commits, and their checks
+ *   sim_group.h    classic groups: members that join and are assigned
+ *   sim_group_step.h  … step by step; commits, and their checks
  *   sim_txn.h      transactions: what is promised, and the requests
- *   sim_txn_app.h  … producers and zombies, drivers, late requests
+ *   sim_txn_reader.h  … whose inputs a group gives out
+ *   sim_txn_drive.h  … what goes to the logs, and drivers
+ *   sim_txn_app.h  … producers and zombies, late requests
  *   sim_txn_check.h  … exactly once, and none that hangs
  *   sim_test.c     the schedule, seeds, the command line
  *
@@ -85,7 +88,10 @@
     X(NO_VERIFY, "late-data-opens-a-transaction")                             \
     X(NO_NUMBERS, "a-late-marker-ends-the-next-transaction")                  \
     X(NO_RECONCILE, "open-transactions-not-reconciled")                       \
-    X(SAME_MARKER, "an-aborted-batch-is-taken-for-a-duplicate")
+    X(SAME_MARKER, "an-aborted-batch-is-taken-for-a-duplicate")               \
+    X(NO_GROUP_FENCE, "offsets-of-any-generation")                            \
+    X(NO_MEMBER_FENCE, "offsets-of-a-replaced-member")                        \
+    X(NOT_STABLE, "offsets-shown-while-others-are-pending")
 
 typedef enum {
 #define X(name, text)  BREAK_##name,
@@ -254,6 +260,8 @@ typedef struct {
     kf_arena_t   arena;
 
     bool         calm;                  /* no more deaths and losses */
+    bool         cut;                   /* now is a good moment */
+    bool         eager;                 /* who waits has the journal flushed */
 
     /* counted, to see that a run does something */
     uint64_t     synced, commits;

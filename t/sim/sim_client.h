@@ -261,8 +261,12 @@ producer_ack(producer_t *p)
         return;
     }
 
-    if (w.broken != BREAK_TOPIC_EARLY && journal_flushed() < r->wait) {
-        return;
+    if (journal_flushed() < r->wait) {
+        w.cut |= chance(5);
+
+        if (w.broken != BREAK_TOPIC_EARLY) {
+            return;
+        }
     }
 
     if (!r->wk->alive || chance(15)) {

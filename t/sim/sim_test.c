@@ -12,7 +12,7 @@
 #include "../tap.h"
 #include "sim_txn_check.h"
 
-static uint32_t  steps = 3000;
+static uint32_t  steps = 5000;
 
 
 static void
@@ -33,46 +33,48 @@ dir_make(void)
 }
 
 
-/* Flushes one dirty partition, by whichever worker. */
+/* Flushes a partition, by whichever worker.  false: there was no need to. */
+static bool
+flush(int32_t slot)
+{
+    int        topic = w.slot_topic[slot];
+    int32_t    p = w.slot_partition[slot];
+    int64_t    flushed;
+    kl_rc_t    rc;
+    mpart_t   *m;
+    worker_t  *wk = any_worker();
+
+    if (slot == w.journal_slot || topic < 0) {
+        return false;
+    }
+
+    m = mtopics[topic].parts[p];
+
+    if (m == NULL || !m->dirty) {
+        return false;
+    }
+
+    rc = kl_flush(worker_log(wk, slot, incarnation(slot), topic, p), &flushed);
+
+    m->dirty = false;
+
+    if (rc == KL_OK) {
+        disk_synced(part_dir(topic, p), NULL);
+
+    } else if (rc != KL_GONE) {
+        fail("a flush answers %d", rc);
+    }
+
+    return true;
+}
+
+
 static void
 flush_step(void)
 {
-    int        i, k = (int) rnd(PARTS), topic;
-    int32_t    slot, p;
-    int64_t    flushed;
-    kl_rc_t    rc;
-    worker_t  *wk = any_worker();
-    mpart_t   *m;
+    int  i, k = (int) rnd(PARTS);
 
-    for (i = 0; i < PARTS; i++) {
-        slot = (k + i) % PARTS;
-        topic = w.slot_topic[slot];
-        p = w.slot_partition[slot];
-
-        if (slot == w.journal_slot || topic < 0) {
-            continue;
-        }
-
-        m = mtopics[topic].parts[p];
-
-        if (m == NULL || !m->dirty) {
-            continue;
-        }
-
-        rc = kl_flush(worker_log(wk, slot, incarnation(slot), topic, p),
-                      &flushed);
-
-        m->dirty = false;
-
-        if (rc == KL_OK) {
-            disk_synced(part_dir(topic, p), NULL);
-
-        } else if (rc != KL_GONE) {
-            fail("a flush answers %d", rc);
-        }
-
-        return;
-    }
+    for (i = 0; i < PARTS && !flush((k + i) % PARTS); i++) { /* void */ }
 }
 
 
@@ -110,7 +112,19 @@ checkpoint_section(worker_t *wk, void *arg)
 static void
 produce_step(void)
 {
-    producer_step(&producers[rnd(CLIENTS)]);
+    int          i;
+    producer_t  *p = &producers[rnd(CLIENTS)];
+
+    producer_step(p);
+
+    /* now and then a topic's first records are faster than the journal */
+    if (p->looked && journal_flushed() < p->target.wait && chance(10)) {
+
+        for (i = 0; i < 12 && p->looked && !w.cut; i++) {
+            producer_step(p);
+            flush(p->target.slots[p->partition]);
+        }
+    }
 }
 
 
@@ -190,6 +204,7 @@ check_step(void)
 static void
 crash_step(void)
 {
+    txns_note_cut();
     crash();
     clients_disconnect(true);
     groups_disconnect();
@@ -213,18 +228,6 @@ restart_step(void)
 }
 
 
-static void
-transact_step(void)
-{
-    txn_step();
-
-    if (txn_cut) {
-        txn_cut = false;
-        crash_step();
-    }
-}
-
-
 static const struct {
     void    (*run)(void);
     uint32_t  weight;
@@ -243,14 +246,14 @@ static const struct {
     { check_step, 8 },
     { crash_step, 6 },
     { restart_step, 2 },
-    { group_step, 1200 },
+    { group_step, 1800 },
     { group_late_step, 25 },
     { group_admin_step, 3 },
     { tick_step, 60 },
     { time_step, 4 },
-    { transact_step, 900 },
+    { txn_step, 2400 },
     { txn_late_step, 30 },
-    { txn_drive_step, 60 },
+    { txn_drive_step, 100 },
 };
 
 #define ACTIONS  (sizeof(actions) / sizeof(actions[0]))
@@ -285,6 +288,11 @@ one_step(void)
     }
 
     actions[i].run();
+
+    if (w.cut) {
+        w.cut = false;
+        crash_step();
+    }
 }
 
 
@@ -336,6 +344,7 @@ run(uint64_t seed, break_t broken, uint64_t *counts)
 
     if (setjmp(failed) == 0) {
         w.alloc_fails = chance(30) ? 10 : 0;
+        w.eager = chance(70);
         boot(false);
 
         for (step = 1; step <= steps; step++) {
@@ -371,6 +380,8 @@ run(uint64_t seed, break_t broken, uint64_t *counts)
         counts[11] += w.commits;
         counts[12] += txn_commits;
         counts[13] += txn_fenced;
+        counts[14] += txn_read;
+        counts[15] += txn_lost;
     }
 
     world_clear();
@@ -399,7 +410,7 @@ print_failure(uint64_t seed)
 static bool
 run_clean(uint64_t from, uint64_t to)
 {
-    uint64_t  seed, c[14] = { 0 };
+    uint64_t  seed, c[16] = { 0 };
 
     for (seed = from; seed <= to; seed++) {
         if (!run(seed, BREAK_NONE, c)) {
@@ -415,16 +426,31 @@ run_clean(uint64_t from, uint64_t to)
     diag("%llu acks, %llu reads, %llu deaths, %llu power cuts, %llu "
          "duplicates, %llu recoveries, %llu snapshots, %llu topics created, "
          "%llu deleted, %llu starts with a cut log, %llu assignments heard, "
-         "%llu offsets, %llu transactions committed, %llu producers fenced",
+         "%llu offsets, %llu transactions committed, %llu producers fenced, "
+         "%llu committed by members of a group, %llu refused as they were none",
          (unsigned long long) c[0], (unsigned long long) c[1],
          (unsigned long long) c[2], (unsigned long long) c[3],
          (unsigned long long) c[4], (unsigned long long) c[5],
          (unsigned long long) c[6], (unsigned long long) c[7],
          (unsigned long long) c[8], (unsigned long long) c[9],
          (unsigned long long) c[10], (unsigned long long) c[11],
-         (unsigned long long) c[12], (unsigned long long) c[13]);
+         (unsigned long long) c[12], (unsigned long long) c[13],
+         (unsigned long long) c[14], (unsigned long long) c[15]);
 
     return true;
+}
+
+
+/* The power goes at each step of EndTxn, often enough. */
+static void
+run_cuts(void)
+{
+    int  i;
+
+    for (i = 0; i < END_STEPS; i++) {
+        ok(end_cuts[i] > 3, "EndTxn, %s: %llu power cuts", end_steps[i],
+           (unsigned long long) end_cuts[i]);
+    }
 }
 
 
@@ -539,6 +565,7 @@ main(int argc, char **argv)
     run_clean(from, to);
 
     if (!given) {
+        run_cuts();
         run_twice(1);
         run_twice(2);
     }

@@ -13,7 +13,10 @@
  *   T5  no transaction hangs: once all is quiet and timeouts have passed, none
  *       is open.
  *
- * Inputs are numbers: input k of partition p belongs to transactional id p.
+ * Inputs are numbers, in partitions.  Some belong to a transactional id each,
+ * whose epoch fences zombies; others are given out by a group, whose generation
+ * does (KIP-447, sim_txn_reader.h).
+ *
  * Version 1 repeats only what its protocol can tell from what comes next: late
  * ends of transactions and offsets are of version 2 (KIP-890).
  */
@@ -21,21 +24,26 @@
 #ifndef SIM_TXN_H
 #define SIM_TXN_H
 
-#include "sim_group.h"
+#include "sim_group_step.h"
 #include "../../coordinator/kc_txn_int.h"
 
 #define TXN_IDS     3
-#define APPS        (2 * TXN_IDS)       /* two that share an id */
-#define TXN_INPUTS  120                 /* of one id; then it rests */
+#define OWNERS      (2 * TXN_IDS)       /* two that share an id */
+#define TXN_READERS (2 * (MEMBERS - READERS))   /* two for each member */
+#define APPS        (OWNERS + TXN_READERS)
+#define INPUTS      (TXN_IDS + TOPIC_PARTS)     /* partitions of inputs */
+#define TXN_INPUTS  120                 /* of one of them; then it is at rest */
 #define TXN_MOST    3                   /* inputs of one transaction */
 #define TXN_GROUP   "txn-group"
 #define TXN_IN      "txn-in"
 #define TXN_OUT     "txn-out"
 #define TXN_LATE    16
 #define TXN_LIST    4096                /* batches of one partition */
-#define TXN_TIMEOUT 12000
+#define TXN_TIMEOUT 12000               /* the longest */
 
-static const char *const  txn_ids[TXN_IDS] = { "x0", "x1", "x2" };
+static const char *const  txn_ids[TXN_IDS + TXN_READERS] = {
+    "x0", "x1", "x2", "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r7"
+};
 
 
 typedef enum {
@@ -51,6 +59,15 @@ typedef enum {
     END,
     DRIVE
 } app_stage_t;
+
+/* Where an EndTxn stands. */
+#define END_STEPS  7
+
+static const char *const  end_steps[END_STEPS] = {
+    "data is flushed", "decided", "the decision is durable",
+    "some markers are written", "markers are flushed", "all is marked",
+    "complete, not answered"
+};
 
 /* Somebody drives a decided transaction. */
 typedef struct {
@@ -84,6 +101,10 @@ typedef struct {
 
 typedef struct {
     int          id;
+    int          input;                 /* a partition of inputs */
+    int32_t      generation;            /* who commits for the group; -1 */
+    char         member_id[ID];
+    kf_str_t     instance_id;
     int          version;               /* of transactions */
     int64_t      pid;
     int16_t      epoch;
@@ -107,9 +128,11 @@ typedef struct {
     int64_t        asked_shown;         /* what was shown when it asked */
     bool           named;               /* goes on with its epoch */
     bool           all;                 /* acks=all */
+    int32_t        timeout;
     int64_t        position;
     int            n;
     int            done;
+    bool           unsure;              /* an output was sent, not answered */
     int32_t        seqs[TOPIC_PARTS];
     bool           added[TOPIC_PARTS];
     place_t        place;
@@ -118,6 +141,8 @@ typedef struct {
     kc_txn_work_t  work;
     uint64_t       recoveries;          /* when work was begun */
     job_t          job;
+    uint32_t       process;             /* of its member, when it began */
+    int64_t        paused_to;           /* time */
 } app_t;
 
 static app_t          apps[APPS];
@@ -125,9 +150,9 @@ static job_t          jobs[2];          /* that nobody waits for */
 static txn_request_t  late_requests[TXN_LATE];
 static app_stage_t    late_stages[TXN_LATE];
 static uint32_t       late_requests_n;
-static int64_t        txn_shown[TXN_IDS];       /* offsets, T2 */
-static uint64_t       txn_commits, txn_fenced;
-static bool           txn_cut;                  /* now is a good moment */
+static int64_t        txn_shown[INPUTS];        /* offsets, T2 */
+static uint64_t       end_cuts[END_STEPS];      /* power cuts, of all runs */
+static uint64_t       txn_commits, txn_fenced, txn_read, txn_lost;
 
 static const kl_config_t  txn_config = {
     .segment_bytes = 900, .segment_ms = INT64_MAX,
@@ -161,6 +186,25 @@ fence(worker_t *wk, txn_request_t *r)
             r->pid = t->pid;
             r->epoch = t->epoch;
         }
+    }
+}
+
+
+/* … and one that does not look at generations, or at members. */
+static void
+fence_group(worker_t *wk, txn_request_t *r)
+{
+    kc_group_t  *g = kc_group_find(&wk->kc,
+                                   text_str(mgroups[READ_GROUP].name));
+
+    if (r->generation >= 0
+        && (w.broken == BREAK_NO_GROUP_FENCE
+            || (w.broken == BREAK_NO_MEMBER_FENCE && g
+                && g->generation == r->generation)))
+    {
+        r->generation = -1;
+        r->member_id[0] = '\0';
+        r->instance_id = (kf_str_t) kf_null_str;
     }
 }
 
@@ -228,7 +272,7 @@ ask_init(worker_t *wk, app_t *a, kc_call_t *c)
 
     kf_init_init_producer_id_request(&req);
     req.transactional_id = kc_cstr(txn_ids[a->r.id]);
-    req.transaction_timeout_ms = TXN_TIMEOUT;
+    req.transaction_timeout_ms = a->timeout;
 
     if (a->named) {
         req.producer_id = a->r.pid;
@@ -246,10 +290,21 @@ ask_init(worker_t *wk, app_t *a, kc_call_t *c)
 }
 
 
-static int16_t
-ask_offset(worker_t *wk, int id, kc_call_t *c, bool stable, int64_t *offset)
+/* The group that an input's offsets are of, and the partition. */
+static kf_str_t
+input_group(int input, int32_t *partition)
 {
-    int32_t                           partition = id;
+    *partition = input % TXN_IDS;
+
+    return input < TXN_IDS ? kf_str(TXN_GROUP)
+                           : text_str(mgroups[READ_GROUP].name);
+}
+
+
+static int16_t
+ask_offset(worker_t *wk, int input, kc_call_t *c, bool stable, int64_t *offset)
+{
+    int32_t                           partition;
     kf_offset_fetch_request_t         req;
     kf_offset_fetch_response_t        rsp;
     kf_offset_fetch_request_topics_t  t;
@@ -259,10 +314,10 @@ ask_offset(worker_t *wk, int id, kc_call_t *c, bool stable, int64_t *offset)
     t.name = kf_str(TXN_IN);
     t.partition_indexes = &partition;
     t.partition_indexes_n = 1;
-    req.group_id = kf_str(TXN_GROUP);
+    req.group_id = input_group(input, &partition);
     req.topics = &t;
     req.topics_n = 1;
-    req.require_stable = stable;
+    req.require_stable = stable && w.broken != BREAK_NOT_STABLE;
 
     if (kc_offset_fetch(&wk->kc, c, 7, &req, &rsp) != KC_OK) {
         return -2;
@@ -329,12 +384,14 @@ ask_add(worker_t *wk, txn_request_t r, kc_call_t *c, bool verify,
 static int16_t
 ask_group(worker_t *wk, txn_request_t r, kc_call_t *c)
 {
+    int32_t                           partition;
     kf_add_offsets_to_txn_request_t   req;
     kf_add_offsets_to_txn_response_t  rsp;
 
     fence(wk, &r);
     req = (kf_add_offsets_to_txn_request_t) {
-        kc_cstr(txn_ids[r.id]), r.pid, r.epoch, kf_str(TXN_GROUP)
+        kc_cstr(txn_ids[r.id]), r.pid, r.epoch,
+        input_group(r.input, &partition)
     };
 
     return kc_add_offsets_to_txn(&wk->kc, c, 3, &req, &rsp) == KC_OK
@@ -351,22 +408,22 @@ ask_stage(worker_t *wk, txn_request_t r, kc_call_t *c)
     kf_txn_offset_commit_request_partitions_t  p;
 
     fence(wk, &r);
+    fence_group(wk, &r);
     memset(&req, 0, sizeof(req));
     memset(&t, 0, sizeof(t));
     memset(&p, 0, sizeof(p));
-    p.partition_index = r.id;
+    req.group_id = input_group(r.input, &p.partition_index);
     p.committed_offset = r.offset;
     p.committed_metadata = kf_str("");
     t.name = kf_str(TXN_IN);
     t.partitions = &p;
     t.partitions_n = 1;
     req.transactional_id = kc_cstr(txn_ids[r.id]);
-    req.group_id = kf_str(TXN_GROUP);
     req.producer_id = r.pid;
     req.producer_epoch = r.epoch;
-    req.generation_id_or_member_epoch = -1;
-    req.member_id = kf_str("");
-    req.group_instance_id = kf_null_str;
+    req.generation_id_or_member_epoch = r.generation;
+    req.member_id = text_str(r.member_id);
+    req.group_instance_id = r.instance_id;
     req.topics = &t;
     req.topics_n = 1;
 
@@ -446,8 +503,8 @@ app_section(worker_t *wk, void *arg)
         break;
 
     case OFFSET:
-        a->asked_shown = txn_shown[a->r.id];
-        a->error = ask_offset(wk, a->r.id, &c, true, &a->got_offset);
+        a->asked_shown = txn_shown[a->r.input];
+        a->error = ask_offset(wk, a->r.input, &c, true, &a->got_offset);
         break;
 
     case ADD:

@@ -1,215 +1,13 @@
 /*
- * Producers of sim_txn.h, step by step; drivers of decided transactions; late
- * requests; and what a start has to do.
+ * Producers of sim_txn.h, step by step; late requests; and what a start has to
+ * do.
  */
 
 #ifndef SIM_TXN_APP_H
 #define SIM_TXN_APP_H
 
-#include "sim_txn.h"
-
-
-/* --- data and markers ----------------------------------------------------- */
-
-static size_t
-txn_batch(uint8_t *buf, size_t size, const txn_request_t *r)
-{
-    int       k;
-    size_t    len;
-    uint32_t  crc;
-
-    len = batch_make(buf, size, r->pid, r->seq, 1, r->record);
-
-    buf[22] |= KF_ATTR_TRANSACTIONAL;
-    buf[51] = (uint8_t) (r->epoch >> 8);
-    buf[52] = (uint8_t) r->epoch;
-
-    crc = kf_crc32c(0, buf + 21, len - 21);
-
-    for (k = 0; k < 4; k++) {
-        buf[17 + k] = (uint8_t) (crc >> (24 - 8 * k));
-    }
-
-    return len;
-}
-
-
-static kl_rc_t
-txn_append(worker_t *wk, const place_t *p, const txn_request_t *r,
-    kl_append_t *res)
-{
-    size_t      len;
-    kl_rc_t     rc;
-    kf_batch_t  b;
-    uint8_t     buf[512];
-
-    len = txn_batch(buf, sizeof(buf), r);
-
-    if (kf_batch_header(buf, len, &b) != KF_OK) {
-        fail("simulator: a bad batch");
-    }
-
-    rc = kl_append(worker_log(wk, p->slot, p->inc, p->topic, p->partition),
-                   buf, &b, txn_log_config(), p->leader_epoch, now().wall_ms,
-                   res);
-
-    if (rc == KL_OK) {
-        model_part(p->topic, p->partition)->dirty = true;
-    }
-
-    return rc;
-}
-
-
-static void
-complete_section(worker_t *wk, void *arg)
-{
-    job_t      *j = arg;
-    kc_call_t   c = call_make();
-
-    if (kc_txn_complete(&wk->kc, &c, kc_cstr(txn_ids[j->id]), j->pid,
-                        j->epoch,
-                        w.broken == BREAK_NO_NUMBERS ? INT64_MAX : j->prepared)
-        == KC_OK)
-    {
-        j->phase++;
-    }
-}
-
-
-static void
-job_mark(job_t *j)
-{
-    kl_rc_t      rc;
-    place_t      p;
-    kl_log_t    *log;
-    kl_marked_t  res;
-    kl_marker_t  m = { .producer_id = j->pid, .producer_epoch = j->epoch,
-                       .commit = j->commit,
-                       .decided = w.broken == BREAK_NO_NUMBERS ? 0
-                                                               : j->prepared };
-
-    p.slot = j->parts[j->at].slot;
-    p.topic = w.slot_topic[p.slot];
-    log = worker_log(j->wk, p.slot, j->parts[j->at].inc, p.topic,
-                     j->parts[j->at].partition);
-
-    rc = kl_append_marker(log, &m, txn_log_config(), w.state->leader_epoch,
-                          now().wall_ms, &res);
-
-    if (rc == KL_NO_MEMORY) {
-        return;
-    }
-
-    if (rc != KL_OK && rc != KL_GONE) {
-        fail("a marker answers %d", rc);
-    }
-
-    trace("marker %s of %lld epoch %d to %s-%d: %s",
-          j->commit ? "commit" : "abort", (long long) j->pid, j->epoch,
-          mtopics[p.topic].name, j->parts[j->at].partition,
-          res.written ? "written" : "not due");
-
-    model_part(p.topic, j->parts[j->at].partition)->dirty = true;
-    j->parts[j->at++].next = res.next_offset;
-}
-
-
-static int64_t
-slot_flushed(int32_t slot, uint64_t inc)
-{
-    kl_offsets_t  o;
-
-    kl_snapshot(kl_part(w.shared, slot), &o);
-
-    return o.incarnation == inc ? o.flushed : INT64_MAX;
-}
-
-
-static void
-slot_flush(worker_t *wk, int32_t slot, uint64_t inc, int32_t partition)
-{
-    int      topic = w.slot_topic[slot];
-    int64_t  flushed;
-
-    if (kl_flush(worker_log(wk, slot, inc, topic, partition), &flushed)
-        == KL_OK)
-    {
-        disk_synced(part_dir(topic, partition), NULL);
-    }
-}
-
-
-/* 1: done, 0: goes on, -1: the worker died. */
-static int
-job_step(job_t *j)
-{
-    if (!j->wk->alive) {
-        j->used = false;
-        return -1;
-    }
-
-    if (w.broken == BREAK_COMPLETE_EARLY && !j->early) {
-        j->early = true;
-
-        if (section(j->wk, complete_section, j)) {
-            j->phase = 0;
-        }
-
-        return 0;
-    }
-
-    switch (j->phase) {
-
-    case 0:
-        if (w.broken == BREAK_NO_PREPARE_FLUSH
-            || journal_flushed() >= j->prepared)
-        {
-            j->phase++;
-
-        } else if (w.calm || chance(15)) {
-            journal_flush(j->wk);
-        }
-
-        return 0;
-
-    case 1:
-        if (j->at < j->n) {
-            job_mark(j);
-
-        } else {
-            j->at = 0;
-            j->phase++;
-        }
-
-        return 0;
-
-    case 2:
-        if (j->at < j->n) {
-            if (slot_flushed(j->parts[j->at].slot, j->parts[j->at].inc)
-                < j->parts[j->at].next)
-            {
-                slot_flush(j->wk, j->parts[j->at].slot, j->parts[j->at].inc,
-                           j->parts[j->at].partition);
-            }
-
-            j->at++;
-
-        } else {
-            j->phase++;
-        }
-
-        return 0;
-
-    case 3:
-        section(j->wk, complete_section, j);
-        return 0;
-
-    default:
-        j->used = false;
-        return 1;
-    }
-}
+#include "sim_txn_drive.h"
+#include "sim_txn_reader.h"
 
 
 /* --- producers ------------------------------------------------------------ */
@@ -228,6 +26,23 @@ app_fail(app_t *a, const char *what)
 }
 
 
+/* What it did is undone, as by a client that has lost its partitions.  With an
+   output of which it knows nothing it needs another epoch to be sure. */
+static void
+app_abort(app_t *a)
+{
+    if (a->done == 0 || a->unsure) {
+        app_fail(a, "an abort");
+        return;
+    }
+
+    a->asked = false;
+    a->r.commits = false;
+    memset(&a->work, 0, sizeof(a->work));
+    a->stage = END;
+}
+
+
 static void
 app_fenced(app_t *a)
 {
@@ -235,15 +50,6 @@ app_fenced(app_t *a)
           (long long) a->r.pid, a->r.epoch);
     txn_fenced++;
     a->stage = DEAD;
-}
-
-
-static void
-app_next(app_t *a)
-{
-    memset(a->added, 0, sizeof(a->added));
-    a->done = 0;
-    a->stage = BEGIN;
 }
 
 
@@ -259,6 +65,7 @@ app_answer(app_t *a)
         || error == KF_ERR_NOT_ENOUGH_REPLICAS
         || error == KF_ERR_UNSTABLE_OFFSET_COMMIT)
     {
+        drive_soon();
         return;                         /* once more */
     }
 
@@ -272,7 +79,12 @@ app_answer(app_t *a)
         a->r.pid = a->got_pid;
         a->r.epoch = a->got_epoch;
         memset(a->seqs, 0, sizeof(a->seqs));
-        a->stage = OFFSET;
+        app_anew(a);
+        return;
+    }
+
+    if (a->stage == STAGE && reader_refused(a)) {
+        app_abort(a);
         return;
     }
 
@@ -287,12 +99,13 @@ app_answer(app_t *a)
         a->position = a->got_offset < 0 ? 0 : a->got_offset;
 
         if (a->position < a->asked_shown) {
-            fail("T2: input %d was committed up to %lld, now %lld", a->r.id,
-                 (long long) a->asked_shown, (long long) a->position);
+            fail("T2: input %d was committed up to %lld, now %lld",
+                 a->r.input, (long long) a->asked_shown,
+                 (long long) a->position);
         }
 
-        if (a->position > txn_shown[a->r.id]) {
-            txn_shown[a->r.id] = a->position;
+        if (a->position > txn_shown[a->r.input]) {
+            txn_shown[a->r.input] = a->position;
         }
 
         app_next(a);
@@ -359,6 +172,7 @@ app_end_answer(app_t *a)
     a->asked = false;
 
     if (a->error == KF_ERR_CONCURRENT_TRANSACTIONS) {
+        drive_soon();
         a->stage = END;
         memset(&a->work, 0, sizeof(a->work));
         return;
@@ -379,15 +193,16 @@ app_end_answer(app_t *a)
           a->r.commits ? "commit" : "abort", a->n, (long long) a->position);
 
     if (!a->r.commits) {
-        a->stage = OFFSET;
+        app_anew(a);
         return;
     }
 
     txn_commits++;
+    txn_read += is_reader(a);
     a->position += a->n;
 
-    if (a->position > txn_shown[a->r.id]) {
-        txn_shown[a->r.id] = a->position;
+    if (a->position > txn_shown[a->r.input]) {
+        txn_shown[a->r.input] = a->position;
     }
 
     app_next(a);
@@ -443,6 +258,7 @@ app_write(app_t *a, worker_t *wk)
     }
 
     late_note(a);
+    a->unsure = true;
     rc = txn_append(wk, &a->place, &a->r, &res);
 
     if (rc == KL_GONE || rc == KL_NO_MEMORY) {
@@ -489,11 +305,11 @@ app_ack(app_t *a)
 
     if (a->all && journal_flushed() < a->wait) {
 
-        if (chance(15)) {
+        if (chance(w.eager ? 15 : 4)) {
             journal_flush(any_worker());
 
         } else if (chance(5)) {
-            txn_cut = true;
+            w.cut = true;
         }
 
         return;
@@ -505,6 +321,7 @@ app_ack(app_t *a)
         return;
     }
 
+    a->unsure = false;
     a->seqs[a->r.partition]++;
     a->done++;
     a->stage = BEGIN;
@@ -515,7 +332,12 @@ static void
 app_begin(app_t *a)
 {
     if (a->done == 0) {
-        if (a->position >= TXN_INPUTS) {
+        if (is_reader(a)) {
+            if (!reader_poll(a)) {
+                return;
+            }
+
+        } else if (a->position >= TXN_INPUTS) {
             a->stage = DEAD;
             return;
         }
@@ -531,7 +353,7 @@ app_begin(app_t *a)
 
     a->r.partition = (int32_t) rnd(TOPIC_PARTS);
     a->r.seq = a->seqs[a->r.partition];
-    a->r.record = (uint64_t) (a->r.id + 1) << 32
+    a->r.record = (uint64_t) (a->r.input + 1) << 32
                   | (uint64_t) (a->position + a->done);
     a->place.slot = -1;
     a->stage = a->r.version >= 2 || a->added[a->r.partition] ? WRITE : ADD;
@@ -541,16 +363,24 @@ app_begin(app_t *a)
 static void
 app_start(app_t *a)
 {
-    int  id = (int) (a - apps) % TXN_IDS;
+    int  id = app_id(a);
 
-    if (txn_shown[id] >= TXN_INPUTS) {
+    if (!is_reader(a) && txn_shown[id] >= TXN_INPUTS) {
         return;
     }
 
     memset(a, 0, sizeof(app_t));
     a->r.id = id;
+    a->r.input = is_reader(a) ? TXN_IDS : id;
+    a->r.generation = -1;
+
+    if (is_reader(a)) {
+        a->process = reader_member(a)->process;
+    }
+
     a->r.version = 1 + (int) rnd(2);
     a->all = chance(70);
+    a->timeout = TXN_TIMEOUT >> rnd(3);
     a->stage = INIT;
     trace("a new %s, version %d", txn_ids[id], a->r.version);
 }
@@ -562,12 +392,21 @@ app_step(app_t *a)
     int        rc;
     worker_t  *wk = any_worker();
 
+    if (reader_pauses(a)) {
+        return;
+    }
+
+    if (reader_lost(a)) {
+        app_abort(a);
+    }
+
     switch (a->stage) {
 
     case DEAD:
         /* while another has the id it would fence it, and be fenced */
-        if (apps[(a - apps + TXN_IDS) % APPS].stage == DEAD ? chance(30)
-                                                            : chance(1))
+        if (is_reader(a) ? reader_may_start(a)
+            : apps[(a - apps + TXN_IDS) % OWNERS].stage == DEAD ? chance(30)
+                                                               : chance(1))
         {
             app_start(a);
         }
@@ -629,7 +468,7 @@ app_step(app_t *a)
 
     if (journal_flushed() < a->wait) {
         /* seldom: others have to find it unflushed, too */
-        if (chance(15)) {
+        if (chance(w.eager ? 15 : 4)) {
             journal_flush(wk);
         }
 
@@ -658,9 +497,13 @@ txn_step(void)
     int     n = 1 + (int) rnd(12);
     app_t  *a = &apps[rnd(APPS)];
 
-    /* a new one begins, while another may go on, unaware */
     if (a->stage != DEAD && rnd(400) == 0) {
-        app_start(a);
+        if (is_reader(a)) {
+            a->stage = DEAD;            /* what it has begun is left behind */
+
+        } else {
+            app_start(a);               /* while another goes on, unaware */
+        }
     }
 
     while (n--) {
@@ -669,7 +512,7 @@ txn_step(void)
 }
 
 
-/* --- late requests, and drivers that nobody waits for --------------------- */
+/* --- late requests -------------------------------------------------------- */
 
 static void
 late_section(worker_t *wk, void *arg)
@@ -729,48 +572,6 @@ txn_late_step(void)
               txn_ids[late_requests[k].id], (long long) late_requests[k].pid,
               late_requests[k].epoch, late_stages[k]);
         section(any_worker(), late_section, &k);
-    }
-}
-
-
-static void
-drive_section(worker_t *wk, void *arg)
-{
-    int             id;
-    job_t          *j = arg;
-    uint64_t        after = 0;
-    kc_call_t       c = call_make();
-    kc_txn_work_t   work;
-
-    do {
-        if (kc_txn_next_prepared(&wk->kc, &c, after, &work) != KC_OK
-            || work.step != KC_TXN_DRIVE)
-        {
-            return;
-        }
-
-        after = work.serial;
-
-    } while (chance(30));
-
-    for (id = 0; id < TXN_IDS; id++) {
-        if (kf_str_eq(work.transactional_id, kc_cstr(txn_ids[id]))) {
-            job_fill(j, wk, id, &work);
-        }
-    }
-}
-
-
-static void
-txn_drive_step(void)
-{
-    job_t  *j = &jobs[rnd(2)];
-
-    if (j->used) {
-        job_step(j);
-
-    } else {
-        section(any_worker(), drive_section, j);
     }
 }
 
@@ -854,6 +655,35 @@ txns_reconcile(void)
 }
 
 
+/* Which steps of EndTxn a power cut falls into. */
+static void
+txns_note_cut(void)
+{
+    int           i, at;
+    const app_t  *a;
+
+    for (i = 0; i < APPS; i++) {
+        a = &apps[i];
+        at = -1;
+
+        if (a->stage == END && a->work.step == KC_TXN_FLUSH) {
+            at = 0;
+
+        } else if (a->stage == DRIVE) {
+            at = a->job.phase + 1 + (a->job.phase > 1 || a->job.at > 0);
+
+            if (a->job.phase == 0 && journal_flushed() >= a->job.prepared) {
+                at = 2;
+            }
+        }
+
+        if (at >= 0) {
+            end_cuts[at]++;
+        }
+    }
+}
+
+
 /* Requests under way are lost; late ones, too: connections are gone. */
 static void
 txns_disconnect(void)
@@ -894,6 +724,8 @@ txns_reset(void)
     late_requests_n = 0;
     txn_commits = 0;
     txn_fenced = 0;
+    txn_read = 0;
+    txn_lost = 0;
     txn_configs[0] = (kc_config_entry_t) {
         kf_str("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
         kf_str("500")

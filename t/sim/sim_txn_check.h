@@ -19,7 +19,7 @@ typedef struct {
 
 static entry_t   entries[TXN_LIST];
 static int       entries_n;
-static uint32_t  outputs[TXN_IDS][TXN_INPUTS + TXN_MOST];
+static uint32_t  outputs[INPUTS][TXN_INPUTS + TXN_MOST];
 
 
 static void
@@ -188,7 +188,7 @@ count_outputs(worker_t *wk)
 static void
 check_txn_section(worker_t *wk, void *arg)
 {
-    int           i, id;
+    int           i, input;
     int32_t       p;
     int64_t       offset, first;
     place_t       place;
@@ -231,23 +231,24 @@ check_txn_section(worker_t *wk, void *arg)
         count_outputs(wk);
     }
 
-    for (id = 0; id < TXN_IDS; id++) {
+    for (input = 0; input < INPUTS; input++) {
 
-        if (ask_offset(wk, id, &c, false, &offset)) {
+        if (ask_offset(wk, input, &c, false, &offset)) {
             return;                     /* no memory: again */
         }
 
         offset = offset < 0 ? 0 : offset;
 
-        if (offset < txn_shown[id]) {
-            fail("T2: input %d was committed up to %lld, now %lld", id,
-                 (long long) txn_shown[id], (long long) offset);
+        if (offset < txn_shown[input]) {
+            fail("T2: input %d was committed up to %lld, now %lld", input,
+                 (long long) txn_shown[input], (long long) offset);
         }
 
         for (i = 0; i < TXN_INPUTS + TXN_MOST; i++) {
-            if (outputs[id][i] != (i < offset)) {
+            if (outputs[input][i] != (i < offset)) {
                 fail("T1: input %d of %d has %u outputs, and %lld are "
-                     "committed", i, id, outputs[id][i], (long long) offset);
+                     "committed", i, input, outputs[input][i],
+                     (long long) offset);
             }
         }
     }
