@@ -257,6 +257,10 @@ struct kl_log_s {
 
 /* kl_shared.c */
 void kl_pub_load(kl_part_t *p, kl_pub_t *pub);
+/* Only state and incarnation, which kl_state_rc() looks at. */
+void kl_pub_state(kl_part_t *p, kl_pub_t *pub);
+/* The partition's lock is held. */
+void kl_pub_load_locked(kl_part_t *p, kl_pub_t *pub);
 void kl_pub_store(kl_part_t *p, const kl_pub_t *pub);
 kl_producer_t *kl_producer_at(kl_shared_t *sh, uint32_t index);
 /* Locks; a dead owner's block gets needs_repair. */

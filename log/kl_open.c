@@ -76,13 +76,13 @@ kl_enter(kl_log_t *log, const kl_config_t *cf, kl_pub_t *pub)
 
     for ( ;; ) {
         /* a recovery holds the lock while it reads the producers back */
-        kl_pub_load(p, pub);
+        kl_pub_state(p, pub);
 
         rc = kl_state_rc(log, pub);
 
         if (rc == KL_OK) {
             kl_part_lock(p);
-            kl_pub_load(p, pub);
+            kl_pub_load_locked(p, pub);
 
             rc = kl_state_rc(log, pub);
 

@@ -19,6 +19,7 @@
 
 #define KL_TOMB        UINT32_MAX
 #define KL_LINE        64
+#define KL_SPIN        64
 
 #define kl_table(sh)                                                          \
     ((_Atomic uint32_t *) (void *) ((uint8_t *) (sh) + (sh)->table_at))
@@ -157,6 +158,26 @@ kl_pub_load(kl_part_t *p, kl_pub_t *pub)
 
 
 void
+kl_pub_state(kl_part_t *p, kl_pub_t *pub)
+{
+    kl_pub_copy(p, (int64_t *) (void *) pub, 2);
+}
+
+
+void
+kl_pub_load_locked(kl_part_t *p, kl_pub_t *pub)
+{
+    uint64_t  gen;
+
+    /* who stores has the lock, so nothing changes meanwhile */
+
+    gen = atomic_load_explicit(&p->gen, memory_order_relaxed);
+
+    memcpy(pub, (const void *) p->words[gen & 1], sizeof(kl_pub_t));
+}
+
+
+void
 kl_pub_store(kl_part_t *p, const kl_pub_t *pub)
 {
     size_t            i;
@@ -171,6 +192,7 @@ kl_pub_store(kl_part_t *p, const kl_pub_t *pub)
      * */
     atomic_thread_fence(memory_order_release);
 
+#pragma GCC unroll 9
     for (i = 0; i < KL_PUB_WORDS; i++) {
         atomic_store_explicit(&w[i], in[i], memory_order_relaxed);
     }
@@ -206,10 +228,45 @@ kl_snapshot(kl_part_t *p, kl_offsets_t *o)
 
 /* --- locks --------------------------------------------------------------- */
 
+/* One round of a wait that is too short to sleep. */
+static inline void
+kl_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile ("yield");
+#endif
+}
+
+
+/*
+ * A section is an append most of the time, a few microseconds: to sleep and to
+ * be woken takes longer than that, so it is tried again a while.
+ */
+static int
+kl_mutex_lock(pthread_mutex_t *mutex)
+{
+    int  rc, n;
+
+    for (n = 0; n < KL_SPIN; n++) {
+        rc = pthread_mutex_trylock(mutex);
+
+        if (rc != EBUSY) {
+            return rc;
+        }
+
+        kl_pause();
+    }
+
+    return pthread_mutex_lock(mutex);
+}
+
+
 void
 kl_part_lock(kl_part_t *p)
 {
-    if (pthread_mutex_lock(&p->mutex) == EOWNERDEAD) {
+    if (kl_mutex_lock(&p->mutex) == EOWNERDEAD) {
         atomic_store(&p->needs_repair, 1);
         pthread_mutex_consistent(&p->mutex);
     }

@@ -136,6 +136,9 @@ u_char *ngx_kafka_mem_get(size_t want, size_t *size);
 /* Keeps the first used bytes; NULL: the old memory is still there. */
 u_char *ngx_kafka_mem_grow(u_char *p, size_t used, size_t want, size_t *size);
 void ngx_kafka_mem_put(u_char *p, size_t size);
+/* A request's pool; put destroys it or keeps it for the next one. */
+ngx_pool_t *ngx_kafka_pool_get(void);
+void ngx_kafka_pool_put(ngx_pool_t *pool);
 
 /* ngx_kafka_read.c */
 extern u_char  *ngx_kafka_read_buffer;  /* of the worker, READ_SIZE bytes */

@@ -6,6 +6,9 @@
  *
  * Up to 16 KiB it is malloc's; above, pages of our own: four classes per power
  * of two, so that at most a quarter is wasted; above 4 MiB nothing is kept.
+ *
+ * A few pools of requests are kept, too, those that have not grown: malloc()
+ * takes longer for their size than all else that a small request allocates.
  */
 
 #include "ngx_kafka_conn.h"
@@ -18,6 +21,13 @@
 #define NGX_KAFKA_MEM_CLASSES  33
 #define NGX_KAFKA_MEM_KEEP     (16 * 1024 * 1024)
 #define NGX_KAFKA_MEM_TRIM     1000             /* ms */
+#define NGX_KAFKA_POOL_SIZE    4096
+/* A sanitizer could not tell that memory is used after its request. */
+#if defined(__SANITIZE_ADDRESS__)
+#define NGX_KAFKA_POOLS        0
+#else
+#define NGX_KAFKA_POOLS        32
+#endif
 
 
 typedef struct ngx_kafka_mem_s  ngx_kafka_mem_t;
@@ -40,6 +50,8 @@ static ngx_kafka_mem_class_t  classes[NGX_KAFKA_MEM_CLASSES];
 static size_t                 kept;
 static ngx_event_t            trim_event;
 static ngx_connection_t       trim_connection;  /* for the event's debug log */
+static ngx_pool_t            *pools[NGX_KAFKA_POOLS + 1];
+static ngx_uint_t             pools_n;
 
 
 /* The class that holds want bytes, and its size. */
@@ -266,4 +278,32 @@ ngx_kafka_mem_trim(ngx_event_t *ev)
     if (kept && !ngx_exiting) {
         ngx_add_timer(ev, NGX_KAFKA_MEM_TRIM);
     }
+}
+
+
+ngx_pool_t *
+ngx_kafka_pool_get(void)
+{
+    if (pools_n) {
+        return pools[--pools_n];
+    }
+
+    /* a request may outlive its connection, and that one's log with it */
+
+    return ngx_create_pool(NGX_KAFKA_POOL_SIZE, ngx_cycle->log);
+}
+
+
+void
+ngx_kafka_pool_put(ngx_pool_t *pool)
+{
+    if (pools_n == NGX_KAFKA_POOLS || pool->d.next || pool->cleanup
+        || ngx_exiting)
+    {
+        ngx_destroy_pool(pool);
+        return;
+    }
+
+    ngx_reset_pool(pool);
+    pools[pools_n++] = pool;
 }

@@ -18,7 +18,6 @@
 #include "ngx_kafka_conn.h"
 
 
-#define NGX_KAFKA_POOL_SIZE     4096
 /* What decoding may take: structs are larger than their bytes on the wire, but
  * no honest request has a million elements. */
 #define NGX_KAFKA_DECODE_BASE   (64 * 1024)
@@ -56,16 +55,14 @@ ngx_kafka_request_create(ngx_kafka_conn_t *kc, u_char *frame, size_t len,
     ngx_kafka_req_t      *q;
     ngx_kafka_request_t  *r;
 
-    /* the connection's log ends with the connection, a held request may not */
-
-    pool = ngx_create_pool(NGX_KAFKA_POOL_SIZE, ngx_cycle->log);
+    pool = ngx_kafka_pool_get();
     if (pool == NULL) {
         return NULL;
     }
 
     q = ngx_pcalloc(pool, sizeof(ngx_kafka_req_t));
     if (q == NULL) {
-        ngx_destroy_pool(pool);
+        ngx_kafka_pool_put(pool);
         return NULL;
     }
 
@@ -75,7 +72,7 @@ ngx_kafka_request_create(ngx_kafka_conn_t *kc, u_char *frame, size_t len,
         r->frame = ngx_pnalloc(pool, len);
 
         if (r->frame == NULL) {
-            ngx_destroy_pool(pool);
+            ngx_kafka_pool_put(pool);
             return NULL;
         }
 
@@ -837,5 +834,5 @@ ngx_kafka_request_free(ngx_kafka_req_t *q)
     ngx_kafka_mem_put(q->mem, q->mem_size);
     ngx_kafka_uncharge(r->broker, q->charged);
 
-    ngx_destroy_pool(r->pool);
+    ngx_kafka_pool_put(r->pool);
 }

@@ -371,6 +371,7 @@ ngx_kafka_window(ngx_kafka_conn_t *kc, ngx_kafka_request_t *r,
 static ssize_t
 ngx_kafka_send_plain(ngx_kafka_conn_t *kc, ngx_kafka_gather_t *g)
 {
+    int                flags;
     size_t             left;
     ssize_t            n, sent;
     ngx_err_t          err;
@@ -393,8 +394,13 @@ ngx_kafka_send_plain(ngx_kafka_conn_t *kc, ngx_kafka_gather_t *g)
         msg.msg_iov = iovs;
         msg.msg_iovlen = g->n;
 
+        flags = MSG_NOSIGNAL | (g->file ? MSG_MORE : 0);
+
         do {
-            n = sendmsg(c->fd, &msg, MSG_NOSIGNAL | (g->file ? MSG_MORE : 0));
+            n = g->n == 1
+                ? send(c->fd, iovs[0].iov_base, iovs[0].iov_len, flags)
+                : sendmsg(c->fd, &msg, flags);
+
             err = n == -1 ? ngx_socket_errno : 0;
         } while (err == NGX_EINTR);
 
