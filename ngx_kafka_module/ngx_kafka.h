@@ -109,6 +109,7 @@ struct ngx_kafka_broker_s {
     uint64_t                epoch;              /* of the state attached to */
     ngx_event_t             timer;              /* opening, waiting for it */
     ngx_event_t             tick;               /* coordinator's deadlines */
+    ngx_event_t             later;              /* ngx_kafka_flush.c */
     ngx_kafka_part_t      **points;             /* ngx_kafka_tick.c */
     ngx_queue_t             drives;             /* ngx_kafka_txn.c */
     ngx_event_t             sweep;
@@ -160,6 +161,8 @@ void ngx_kafka_broker_check_idle(ngx_kafka_broker_t *b);
  */
 ngx_int_t ngx_kafka_coord_lock(ngx_kafka_broker_t *b);
 void ngx_kafka_coord_unlock(ngx_kafka_broker_t *b);
+/* The same after a decision that no answer relies on: its flush may wait. */
+void ngx_kafka_coord_unlock_later(ngx_kafka_broker_t *b);
 
 /* After a decision that appended: publishes the journal and starts its flush.
  * Called by ngx_kafka_coord_unlock() when the journal's end has moved; that
@@ -346,6 +349,15 @@ void ngx_kafka_sessions_done(ngx_kafka_broker_t *b);
  * another follows it.  Its end calls ngx_kafka_changed().
  */
 void ngx_kafka_flush(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
+
+/*
+ * The journal's end need not be flushed now: with what is appended next, or
+ * when somebody wants it, or within a second.  want(): who waits for an offset
+ * says so after adding the watch; nothing happens if a flush up to there has
+ * been asked for already, by any worker.
+ */
+void ngx_kafka_journal_later(ngx_kafka_broker_t *b);
+void ngx_kafka_journal_want(ngx_kafka_broker_t *b, int64_t wait);
 
 /* After an append: wakes watches, starts the flush. */
 void ngx_kafka_appended(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);

@@ -365,6 +365,14 @@ ngx_kafka_broker_quit(ngx_kafka_broker_t *b)
 
     ngx_kafka_jobs_stop(b);
 
+    if (b->later.timer_set) {
+        ngx_del_timer(&b->later);
+
+        if (ngx_kafka_is_open(b)) {
+            ngx_kafka_flush(b, b->journal);
+        }
+    }
+
     ev = ngx_calloc(sizeof(ngx_event_t), b->log);
     if (ev == NULL) {
         return;

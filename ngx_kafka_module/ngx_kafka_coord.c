@@ -16,6 +16,7 @@
 #include <time.h>
 
 
+static void ngx_kafka_coord_end(ngx_kafka_broker_t *b, ngx_uint_t later);
 static int ngx_kafka_io_append(void *ctx, uint8_t *batch, size_t len,
     int64_t *end);
 static int32_t ngx_kafka_io_bind(void *ctx, kf_uuid_t topic_id,
@@ -60,6 +61,20 @@ ngx_kafka_coord_lock(ngx_kafka_broker_t *b)
 void
 ngx_kafka_coord_unlock(ngx_kafka_broker_t *b)
 {
+    ngx_kafka_coord_end(b, 0);
+}
+
+
+void
+ngx_kafka_coord_unlock_later(ngx_kafka_broker_t *b)
+{
+    ngx_kafka_coord_end(b, 1);
+}
+
+
+static void
+ngx_kafka_coord_end(ngx_kafka_broker_t *b, ngx_uint_t later)
+{
     int64_t            deadline;
     uint64_t           version;
     ngx_uint_t         moved, topics;
@@ -86,7 +101,10 @@ ngx_kafka_coord_unlock(ngx_kafka_broker_t *b)
 
     ngx_kafka_tick_arm(b, deadline);
 
-    if (moved) {
+    if (moved && later) {
+        ngx_kafka_journal_later(b);
+
+    } else if (moved) {
         ngx_kafka_appended(b, b->journal);
     }
 

@@ -14,6 +14,7 @@
 
 
 #define NGX_KAFKA_FLUSH_RETRY  200              /* ms */
+#define NGX_KAFKA_FLUSH_LATER  1000
 
 
 typedef struct {
@@ -32,6 +33,7 @@ static void ngx_kafka_flush_done(void *ctx);
 static void ngx_kafka_flush_later(ngx_kafka_broker_t *b,
     ngx_kafka_part_t *part);
 static void ngx_kafka_flush_again(ngx_event_t *ev);
+static void ngx_kafka_journal_due(ngx_event_t *ev);
 static void ngx_kafka_flush_rolled(ngx_kafka_broker_t *b,
     ngx_kafka_part_t *part);
 static void ngx_kafka_flush_rolled_work(void *ctx);
@@ -59,15 +61,79 @@ ngx_kafka_appended(ngx_kafka_broker_t *b, ngx_kafka_part_t *part)
 void
 ngx_kafka_flush(ngx_kafka_broker_t *b, ngx_kafka_part_t *part)
 {
+    int64_t       asked;
     kl_offsets_t  o;
+
+    kl_snapshot(part->shared, &o);
+
+    if (part == b->journal && o.incarnation == part->incarnation) {
+        asked = atomic_load(&b->zone->flush_asked);
+
+        while (asked < o.log_end
+               && !atomic_compare_exchange_weak(&b->zone->flush_asked, &asked,
+                                                o.log_end))
+        {
+            /* void */
+        }
+    }
 
     if (!part->flushing) {
         ngx_kafka_flush_post(b, part);
         return;
     }
 
-    kl_snapshot(part->shared, &o);
     part->flush_wanted = o.log_end;
+}
+
+
+void
+ngx_kafka_journal_later(ngx_kafka_broker_t *b)
+{
+    ngx_event_t  *ev = &b->later;
+
+    if (b->exiting) {
+        ngx_kafka_flush(b, b->journal);
+        return;
+    }
+
+    if (ev->timer_set) {
+        return;
+    }
+
+    ev->handler = ngx_kafka_journal_due;
+    ev->data = b;
+    ev->log = b->log;
+    ev->cancelable = 1;
+
+    ngx_add_timer(ev, NGX_KAFKA_FLUSH_LATER);
+}
+
+
+/* Whatever was asked for meanwhile: this does not rely on it. */
+static void
+ngx_kafka_journal_due(ngx_event_t *ev)
+{
+    kl_offsets_t         o;
+    ngx_kafka_broker_t  *b = ev->data;
+
+    if (!ngx_kafka_is_open(b)) {
+        return;                         /* opening it ends with a flush */
+    }
+
+    kl_snapshot(b->journal->shared, &o);
+
+    if (o.flushed < o.log_end) {
+        ngx_kafka_flush(b, b->journal);
+    }
+}
+
+
+void
+ngx_kafka_journal_want(ngx_kafka_broker_t *b, int64_t wait)
+{
+    if (atomic_load(&b->zone->flush_asked) < wait) {
+        ngx_kafka_flush(b, b->journal);
+    }
 }
 
 

@@ -28,7 +28,7 @@ char *ngx_kafka_conf_broker(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 /* --- the zone ------------------------------------------------------------- */
 
 #define NGX_KAFKA_MAGIC       0x6b61666b612d7a31ULL
-#define NGX_KAFKA_LAYOUT      4                 /* raise with each change */
+#define NGX_KAFKA_LAYOUT      5                 /* raise with each change */
 
 #define NGX_KAFKA_ZONE_MIN    (2 * 1024 * 1024)
 
@@ -109,6 +109,7 @@ struct ngx_kafka_zone_s {
     _Atomic uint64_t       topics_version;
     _Atomic uint64_t       missed;              /* waits; see wait_missed() */
     _Atomic int64_t        died_ms;             /* a worker, mono; 0: none */
+    _Atomic int64_t        flush_asked;         /* of the journal, up to here */
     _Atomic int64_t        snapshot;            /* journal's newest; -1: none */
     _Atomic int64_t        swept;               /* deletions finished up to */
     _Atomic uint32_t       unswept;             /* see JOB_REMOVAL */

@@ -132,6 +132,7 @@ ngx_kafka_coord_recover(ngx_kafka_broker_t *b)
 
         if (reopened) {
             atomic_store(&zone->journal_epoch, epoch);
+            atomic_store(&zone->flush_asked, 0);
         }
 
         atomic_store(&zone->epoch, epoch);

@@ -701,6 +701,7 @@ ngx_kafka_journal_watch(ngx_kafka_watch_t *w)
         rc = ngx_kafka_journal_flushed(b, r->epoch, r->wait);
 
         if (rc == NGX_AGAIN) {
+            ngx_kafka_journal_want(b, r->wait);
             return;
         }
 

@@ -181,6 +181,7 @@ ngx_kafka_drive_journal(ngx_kafka_watch_t *w)
         rc = ngx_kafka_journal_flushed(b, d->broker_epoch, d->prepared);
 
         if (rc == NGX_AGAIN) {
+            ngx_kafka_journal_want(b, d->prepared);
             return;
         }
 
@@ -314,7 +315,9 @@ ngx_kafka_drive_complete(ngx_kafka_drive_t *d)
     rc = kc_txn_complete(&b->kc, &call, d->transactional_id, d->producer_id,
                          d->epoch, d->prepared);
 
-    ngx_kafka_coord_unlock(b);
+    /* if it gets lost, the transaction is driven again, which does nothing */
+
+    ngx_kafka_coord_unlock_later(b);
     kf_heap_free(&heap);
 
     ngx_kafka_drive_end(d, rc == KC_OK ? NGX_OK : NGX_ERROR);
