@@ -146,6 +146,10 @@ typedef struct {
     /* Told (with log_ctx, in any thread, may be NULL) that a partition cannot
      * be opened because its directory is another topic's; it stays NEW. */
     void         (*foreign)(void *log_ctx);
+    /* Told (the same way) that a call which goes on with other I/O has made a
+     * partition's data durable, so that whoever waits for it need not wait for
+     * the rest.  kl_flush_data() has no rest: its caller tells. */
+    void         (*flushed)(void *log_ctx, int32_t slot);
 } kl_env_opts_t;
 
 kl_env_t *kl_env_create(kl_shared_t *sh, const kl_env_opts_t *opts);

@@ -217,7 +217,7 @@ kl_checkpoint_locked(kl_log_t *log, bool clean)
     }
 
     /* most of it is flushed before the lock is taken */
-    rc = kl_flush_data(log, &flushed, &rolled);
+    rc = kl_flush_more(log, &flushed, &rolled);
     if (rc != KL_OK) {
         return rc;
     }
@@ -249,7 +249,7 @@ kl_checkpoint_locked(kl_log_t *log, bool clean)
         return rc;
     }
 
-    rc = kl_flush_data(log, &flushed, &rolled);
+    rc = kl_flush_more(log, &flushed, &rolled);
 
     if (rc == KL_OK) {
         rc = kl_checkpoint_indexes(log, &pub);

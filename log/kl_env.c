@@ -19,6 +19,7 @@ kl_env_create(kl_shared_t *sh, const kl_env_opts_t *opts)
     env->log = opts->log;
     env->log_ctx = opts->log_ctx;
     env->foreign = opts->foreign;
+    env->flushed = opts->flushed;
     env->files_max = opts->open_files_max ? opts->open_files_max : 1;
 
     for (env->buckets = 64;

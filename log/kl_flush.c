@@ -146,6 +146,21 @@ kl_flush_data(kl_log_t *log, int64_t *flushed, bool *rolled)
 
 
 kl_rc_t
+kl_flush_more(kl_log_t *log, int64_t *flushed, bool *rolled)
+{
+    kl_rc_t  rc;
+
+    rc = kl_flush_data(log, flushed, rolled);
+
+    if (rc == KL_OK && log->env->flushed) {
+        log->env->flushed(log->env->log_ctx, log->slot);
+    }
+
+    return rc;
+}
+
+
+kl_rc_t
 kl_flush(kl_log_t *log, int64_t *flushed)
 {
     bool     rolled;
@@ -153,7 +168,7 @@ kl_flush(kl_log_t *log, int64_t *flushed)
 
     *flushed = -1;
 
-    rc = kl_flush_data(log, flushed, &rolled);
+    rc = kl_flush_more(log, flushed, &rolled);
 
     if (rc == KL_OK && rolled) {
         /* recovery shall not have to scan closed segments; if this fails it

@@ -201,6 +201,7 @@ struct kl_env_s {
     kl_logger_pt         log;
     void                *log_ctx;
     void               (*foreign)(void *log_ctx);
+    void               (*flushed)(void *log_ctx, int32_t slot);
     uint32_t             files_max;
     uint32_t             files_n;
     uint32_t             buckets;
@@ -268,6 +269,9 @@ void kl_part_lock(kl_part_t *p);
 void kl_part_unlock(kl_part_t *p);
 void kl_jobs_lock(kl_part_t *p);
 void kl_jobs_unlock(kl_part_t *p);
+
+/* kl_flush.c: kl_flush_data(), and those who wait are told at once. */
+kl_rc_t kl_flush_more(kl_log_t *log, int64_t *flushed, bool *rolled);
 
 /* kl_open.c: into a partition that is open (opening it if need be), locked. */
 kl_rc_t kl_enter(kl_log_t *log, const kl_config_t *cf, kl_pub_t *pub);

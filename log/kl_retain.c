@@ -367,7 +367,7 @@ kl_delete_records(kl_log_t *log, int64_t offset, int64_t *log_start)
     *log_start = -1;
 
     /* what is given up must not come back with other records in its place */
-    rc = kl_flush_data(log, &flushed, &rolled);
+    rc = kl_flush_more(log, &flushed, &rolled);
     if (rc != KL_OK) {
         return rc;
     }

@@ -85,6 +85,7 @@ ngx_kafka_broker_init_process(ngx_kafka_broker_t *b, ngx_cycle_t *cycle)
     opts.log = ngx_kafka_log_line;
     opts.log_ctx = b;
     opts.foreign = ngx_kafka_jobs_foreign;
+    opts.flushed = ngx_kafka_flushed;
 
     b->parts = b->zone->parts;
     b->env = kl_env_create(b->parts, &opts);

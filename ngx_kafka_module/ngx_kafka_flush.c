@@ -169,6 +169,17 @@ ngx_kafka_flush_work(void *data)
     ctx->rc = kl_flush_data(ctx->part->log, &ctx->flushed, &ctx->rolled);
 
     ngx_kafka_fault("flush-after");
+
+    /* other workers hear of it now, not when this one's loop comes to it */
+
+    ngx_kafka_wake_slot_elsewhere(ctx->broker, ctx->part->slot);
+}
+
+
+void
+ngx_kafka_flushed(void *ctx, int32_t slot)
+{
+    ngx_kafka_wake_slot_of_all(ctx, slot);
 }
 
 

@@ -357,6 +357,8 @@ ngx_uint_t ngx_kafka_wake_bury(ngx_kafka_broker_t *b);
 void ngx_kafka_wake_slot(ngx_kafka_broker_t *b, int32_t slot);
 /* The same from a thread: also the own worker's, through its eventfd. */
 void ngx_kafka_wake_slot_of_all(ngx_kafka_broker_t *b, int32_t slot);
+/* … or without the own worker's, which ngx_kafka_wake_slot() has to follow. */
+void ngx_kafka_wake_slot_elsewhere(ngx_kafka_broker_t *b, int32_t slot);
 void ngx_kafka_wake_all(ngx_kafka_broker_t *b, uint32_t why);
 /* Watches of all control blocks of this worker. */
 void ngx_kafka_wake_own(ngx_kafka_broker_t *b);
@@ -393,6 +395,7 @@ void ngx_kafka_points_wake(ngx_kafka_broker_t *b);
 void ngx_kafka_points_free(ngx_kafka_broker_t *b);
 
 /* For log/: ctx is the broker. */
+void ngx_kafka_flushed(void *ctx, int32_t slot);
 void ngx_kafka_log_line(void *ctx, kl_log_level_t level, int err,
     const char *line);
 

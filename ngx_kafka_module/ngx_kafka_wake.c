@@ -465,6 +465,13 @@ ngx_kafka_wake_slot_of_all(ngx_kafka_broker_t *b, int32_t slot)
 }
 
 
+void
+ngx_kafka_wake_slot_elsewhere(ngx_kafka_broker_t *b, int32_t slot)
+{
+    ngx_kafka_wake_others(b, slot, b->worker_slot);
+}
+
+
 /* Which workers wait for a partition or, after the partitions, a point. */
 static _Atomic uint64_t *
 ngx_kafka_wake_waiters(ngx_kafka_zone_t *zone, int32_t slot)

@@ -322,7 +322,8 @@ sim_random(void *ctx, void *buf, size_t len)
 static void
 worker_start(worker_t *wk)
 {
-    kl_env_opts_t  opts = { w.dir, 12, log_line, NULL, NULL };
+    kl_env_opts_t  opts = { .dir = w.dir, .open_files_max = 12,
+                            .log = log_line };
 
     memset(wk, 0, sizeof(worker_t));
 

@@ -584,6 +584,64 @@ overtaken(void)
 }
 
 
+/* Who waits for a flush does not wait for the checkpoint that follows it. */
+static int64_t  told_flushed;           /* when told, -1: not yet */
+static int      told_before;            /* renames until then */
+
+static void
+told(void *ctx, int32_t slot)
+{
+    (void) ctx;
+
+    if (told_flushed < 0 && slot == plog->slot) {
+        told_flushed = offsets(plog).flushed;
+    }
+}
+
+
+static int
+count_renames(const char *point)
+{
+    told_before += told_flushed < 0 && strcmp(point, "rename") == 0;
+
+    return 0;
+}
+
+
+static void
+tells(void)
+{
+    int      i;
+    int64_t  flushed;
+
+    begin();
+    config.segment_bytes = 400;
+    env->flushed = told;
+    kl_fault_hook = count_renames;
+
+    for (i = 0; i < 20; i++) {
+        put(1, i, 100);
+    }
+
+    told_before = 0;
+    told_flushed = -1;
+    is(kl_flush(plog, &flushed), KL_OK, "a flush of several segments");
+    ok(access(file_path("checkpoint"), F_OK) == 0, "makes a checkpoint");
+    is(told_flushed, 20, "what is flushed is told of");
+    is(told_before, 0, "before that");
+
+    put(1, 20, 100);
+    told_before = 0;
+    told_flushed = -1;
+    is(kl_checkpoint(plog, false), KL_OK, "a checkpoint");
+    is(told_flushed, 21, "tells what it has flushed");
+    is(told_before, 0, "first");
+
+    kl_fault_hook = hook;
+    end();
+}
+
+
 /* --- transactions -------------------------------------------------------- */
 
 static kl_marked_t  marked;
@@ -935,6 +993,7 @@ main(void)
     dying_jobs();
     two_removers();
     overtaken();
+    tells();
 
     for (int i = 0; i < 2; i++) {
         failing_abort("txn.index", 0, i);
