@@ -219,7 +219,7 @@ check: deps-check all tests ## everything; CI runs this
 	    || rc=1; \
 	exit $$rc
 
-asan:                     ## unit and wire tests with ASan and UBSan
+asan:                     ## unit, sim and wire tests with ASan and UBSan
 	$(MAKE) B=$(B)-asan SAN=address,undefined OPT='-O1 -g' ASAN_T=all \
 	    asan-check
 
@@ -227,8 +227,9 @@ asan:                     ## unit and wire tests with ASan and UBSan
 ASAN_T     ?= short
 ASAN_WIRE   = $(if $(filter all,$(ASAN_T)),$(wildcard t/wire/*.t t/life/*.t), \
                   $(wildcard t/wire/*.t))
-asan-check: deps-check module $(UNIT) $(FUZZ)
+asan-check: deps-check module $(UNIT) $(FUZZ) $(SIM)
 	@rc=0; $(PROVE) -j$(J) $(UNIT) $(FUZZ) || rc=1; \
+	SEEDS=30 $(PROVE) $(SIM) || rc=1; \
 	$(PROVE) -j$(J) $(ASAN_WIRE) || rc=1; exit $$rc
 
 fuzz: deps-check          ## libFuzzer on each target for T seconds

@@ -128,6 +128,9 @@ typedef struct {
     struct kc_record_s  **records_tail;
     kf_heap_t             heap;
     kf_arena_t            arena;
+    /* what a decision thinks with: here, so that it goes with the handle of a
+       worker that dies on the way; see kc_scratch() */
+    kf_heap_t             scratch;
     /* groups to be woken: kc_woken_take() */
     uint32_t              woken[KC_WOKEN];
     uint32_t              woken_n;

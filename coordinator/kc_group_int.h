@@ -252,14 +252,12 @@ kc_after(int64_t now, int64_t ms)
 typedef struct {
     kc_map_t    topics;
     bool        all;                /* a member's subscription is unreadable */
-    kf_heap_t   heap;
-    kf_arena_t  arena;
+    kf_arena_t  arena;              /* of kc_scratch() */
 } kc_subscription_t;
 
-/* false: no memory.  kc_subscription_done() in any case. */
-bool kc_subscription_of(const kc_group_t *g, kc_subscription_t *s);
+/* false: no memory.  kc_scratch_done() in any case. */
+bool kc_subscription_of(kc_t *kc, const kc_group_t *g, kc_subscription_t *s);
 bool kc_subscribed(const kc_subscription_t *s, kf_str_t topic);
-void kc_subscription_done(kc_subscription_t *s);
 
 
 /* --- kc_offset.c --------------------------------------------------------- */

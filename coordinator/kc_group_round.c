@@ -316,11 +316,10 @@ kc_group_generation(kc_t *kc, kc_call_t *call, kc_group_t *g)
 {
     int64_t            end;
     kc_rc_t            rc;
-    kf_heap_t          heap = { NULL };
     kf_arena_t         arena;
     kf_group_record_t  r;
 
-    kf_arena_init(&arena, kf_heap_chunk, &heap, KC_DECISION_MAX);
+    kc_scratch(kc, &arena, KC_DECISION_MAX);
 
     if (kc_group_record_make(kc, g, call, &arena, &r)) {
         kc_begin_large(kc, call->now);
@@ -337,7 +336,7 @@ kc_group_generation(kc_t *kc, kc_call_t *call, kc_group_t *g)
         rc = kc_fail(kc, KC_NO_MEMORY, "no memory for a group's record");
     }
 
-    kf_heap_free(&heap);
+    kc_scratch_done(kc);
 
     return rc;
 }

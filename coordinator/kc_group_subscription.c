@@ -64,12 +64,12 @@ kc_subscription_add(kc_subscription_t *s, kf_bytes_t metadata)
 
 
 bool
-kc_subscription_of(const kc_group_t *g, kc_subscription_t *s)
+kc_subscription_of(kc_t *kc, const kc_group_t *g, kc_subscription_t *s)
 {
     kc_member_t  *m;
 
     memset(s, 0, sizeof(kc_subscription_t));
-    kf_arena_init(&s->arena, kf_heap_chunk, &s->heap, KC_SUBSCRIPTION_MEMORY);
+    kc_scratch(kc, &s->arena, KC_SUBSCRIPTION_MEMORY);
 
     if (g->live == 0 || !kc_group_of_consumers(g)) {
         return true;
@@ -89,11 +89,4 @@ bool
 kc_subscribed(const kc_subscription_t *s, kf_str_t topic)
 {
     return s->all || kc_map_find(&s->topics, topic) != NULL;
-}
-
-
-void
-kc_subscription_done(kc_subscription_t *s)
-{
-    kf_heap_free(&s->heap);
 }

@@ -141,6 +141,11 @@ kc_rc_t kc_put(kc_t *kc, kf_journal_number_t type, const void *record);
 kc_rc_t kc_commit(kc_t *kc, int64_t *end);
 void kc_abandon(kc_t *kc);
 
+/* Memory for a decision to think with, up to limit bytes, until done; one user
+ * at a time. */
+void kc_scratch(kc_t *kc, kf_arena_t *arena, size_t limit);
+void kc_scratch_done(kc_t *kc);
+
 /* Decodes one record of a batch, checks its version, reserves for it. */
 kc_rc_t kc_record_take(kc_t *kc, kf_bytes_t value);
 void kc_records_clear(kc_t *kc);

@@ -562,7 +562,7 @@ kc_offsets_expire(kc_t *kc, kc_call_t *call, kc_group_t *g)
         return KC_OK;
     }
 
-    if (kc_subscription_of(g, &s)) {
+    if (kc_subscription_of(kc, g, &s)) {
         rc = kc_offsets_expire_record(kc, call, g, &s, &r, &more);
     }
 
@@ -581,7 +581,7 @@ kc_offsets_expire(kc_t *kc, kc_call_t *call, kc_group_t *g)
         }
     }
 
-    kc_subscription_done(&s);
+    kc_scratch_done(kc);
 
     if (more && rc == KC_OK) {
         g->check_deadline = call->now.mono_ms;

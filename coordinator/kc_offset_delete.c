@@ -153,14 +153,14 @@ kc_offset_delete(kc_t *kc, kc_call_t *call, int16_t version,
         return KC_OK;
     }
 
-    if (kc_subscription_of(g, &s)) {
+    if (kc_subscription_of(kc, g, &s)) {
         rc = kc_delete_decide(kc, call, g, &s, req, rsp);
 
     } else {
         rc = kc_fail(kc, KC_NO_MEMORY, "no memory for the subscriptions");
     }
 
-    kc_subscription_done(&s);
+    kc_scratch_done(kc);
 
     return rc;
 }

@@ -288,6 +288,20 @@ kc_records_clear(kc_t *kc)
 
 
 void
+kc_scratch(kc_t *kc, kf_arena_t *arena, size_t limit)
+{
+    kf_arena_init(arena, kf_heap_chunk, &kc->scratch, limit);
+}
+
+
+void
+kc_scratch_done(kc_t *kc)
+{
+    kf_heap_free(&kc->scratch);
+}
+
+
+void
 kc_abandon(kc_t *kc)
 {
     kc_records_clear(kc);

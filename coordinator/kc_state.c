@@ -71,6 +71,7 @@ kc_done(kc_t *kc)
         kc_records_clear(kc);
     }
 
+    kf_heap_free(&kc->scratch);
     kc_reserve_done(kc);
     free(kc->buf);
     free(kc->value);

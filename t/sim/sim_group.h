@@ -37,7 +37,7 @@
 /* --- what was promised --------------------------------------------------- */
 
 typedef struct {
-    char      name[8];
+    char      name[20];
     uint64_t  life;                     /* it was deleted so often */
     int32_t   heard;                    /* the last generation heard of */
     int       leaders[GENERATIONS];     /* member + 1, by generation */
@@ -535,7 +535,7 @@ join_delivered(gmember_t *m)
     m->n = m->answer_n;
 
     for (i = 0; i < m->n; i++) {
-        snprintf(m->ids[i], ID, "%s", m->answer_ids[i]);
+        memcpy(m->ids[i], m->answer_ids[i], ID);
     }
 
     m->stage = IN;
