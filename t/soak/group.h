@@ -123,8 +123,10 @@ void owner_saw(group_t *g, int32_t generation, int part, int slot,
 /* What a member is called now; who is in a generation, as its leader hears. */
 void member_is(group_t *g, int slot, const char *id);
 void member_saw(group_t *g, int32_t generation, const char *id);
-/* A JoinGroup that was sent then is answered now, a SyncGroup likewise. */
-void join_answered(group_t *g, int slot, const char *id, int64_t sent_ms);
+/* A JoinGroup that was sent then is answered now with that generation, or -1;
+   a SyncGroup likewise. */
+void join_answered(group_t *g, int slot, const char *id, int32_t generation,
+    int64_t sent_ms);
 void sync_answered(group_t *g, int32_t generation, int error,
     int64_t sent_ms);
 
@@ -150,7 +152,7 @@ void groups_stats(void);
 typedef struct {
     _Atomic uint64_t  commits, refused, lost, shown, generations, joins,
                       delivered, again, left, vanished, returned, stalled,
-                      rewound, deleted, longest_ms, latest_ms;
+                      rewound, deleted, longest_ms, latest_ms, forgotten;
 } group_counters_t;
 
 extern group_counters_t  group_counters;

@@ -136,8 +136,10 @@ join(member_t *m)
     group_counters.joins++;
     error = ask_join(&m->coord, &m->me, &j);
 
-    if (error != LOST) {
-        join_answered(m->g, m->slot, m->me.id, sent);
+    /* of a worker that is leaving, a member hears that it has to ask again */
+    if (error != LOST && error != ERR_LOADING) {
+        join_answered(m->g, m->slot, m->me.id, error ? -1 : j.generation,
+                      sent);
     }
 
     if (error == ERR_MEMBER_ID_REQUIRED) {

@@ -473,11 +473,13 @@ late(int64_t since)
 
 
 /*
- * One who waited while a round ended, and is in the generation, hears it when
- * the others do; whatever it hears in the end.
+ * One who waited while a round ended, and is in the generation, hears of it,
+ * and when the others do.  Who hears something else was forgotten until that
+ * happened.
  */
 void
-join_answered(group_t *g, int slot, const char *id, int64_t sent_ms)
+join_answered(group_t *g, int slot, const char *id, int32_t generation,
+    int64_t sent_ms)
 {
     int            i;
     generation_t  *e;
@@ -487,8 +489,11 @@ join_answered(group_t *g, int slot, const char *id, int64_t sent_ms)
     for (i = 0; i < GENERATIONS; i++) {
         e = &g->generations[i];
 
-        if (e->joined_ms >= sent_ms && strcmp(e->ids[slot], id) == 0) {
+        if (e->joined_ms >= sent_ms && id[0]
+            && strcmp(e->ids[slot], id) == 0)
+        {
             late(e->joined_ms);
+            group_counters.forgotten += e->generation != generation;
         }
     }
 
@@ -601,9 +606,10 @@ groups_stats(void)
            " delivered=%" PRIu64 " again=%" PRIu64 " left=%" PRIu64
            " vanished=%" PRIu64 " returned=%" PRIu64 " stalled=%" PRIu64
            " rewound=%" PRIu64 " offsets_deleted=%" PRIu64
-           " longest_ms=%" PRIu64 " latest_ms=%" PRIu64,
+           " longest_ms=%" PRIu64 " latest_ms=%" PRIu64
+           " forgotten=%" PRIu64,
            c->commits, c->refused, c->lost, c->shown, c->generations, c->joins,
            c->delivered, c->again, c->left, c->vanished, c->returned,
            c->stalled, c->rewound, c->deleted, c->longest_ms,
-           c->latest_ms);
+           c->latest_ms, c->forgotten);
 }

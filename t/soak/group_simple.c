@@ -197,7 +197,17 @@ simple_run(void *ctx)
     snprintf(s->who, sizeof(s->who), "owner of %s", s->g->name);
     conn_init(&s->conn, s->who, &quitting);
 
-    while (!actor_pause()) {
+    for ( ;; ) {
+
+        /* whoever pauses waits for no answer */
+
+        while (s->n && (paused || quitting)) {
+            answered(s);
+        }
+
+        if (s->n == 0 && actor_pause()) {
+            break;
+        }
 
         if (!conn_open(&s->conn)) {
             sleep_ms(30);
