@@ -489,7 +489,7 @@ join_answered(group_t *g, int slot, const char *id, int32_t generation,
     for (i = 0; i < GENERATIONS; i++) {
         e = &g->generations[i];
 
-        if (e->joined_ms >= sent_ms && id[0]
+        if (e->joined_ms > sent_ms && id[0]
             && strcmp(e->ids[slot], id) == 0)
         {
             late(e->joined_ms);
@@ -509,7 +509,7 @@ sync_answered(group_t *g, int32_t generation, int error, int64_t sent_ms)
     pthread_mutex_lock(&g->lock);
     e = generation_find(g, generation);
 
-    if (e && e->synced_ms >= sent_ms) {
+    if (e && e->synced_ms > sent_ms) {
         late(e->synced_ms);
 
     } else if (e && e->synced_ms == 0 && error == 0) {
