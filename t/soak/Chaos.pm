@@ -4,6 +4,7 @@ package Chaos;
 #
 #     my $chaos = Chaos->new($t, [1, 'a client killed', sub { ... }]);
 #     $chaos->strike;        # one of them
+#     $chaos->strike('reload');
 #     $chaos->calm;          # all workers are there again
 #     diag($chaos->told);    # 2 a client killed, 5 reload, ...
 
@@ -69,11 +70,11 @@ sub new {
 }
 
 sub strike {
-    my ($self) = @_;
+    my ($self, $name) = @_;
     my $n = dice($self->{total});
 
     for my $e (@{ $self->{events} }) {
-        next if ($n -= $e->[0]) >= 0;
+        next if defined $name ? $e->[1] ne $name : ($n -= $e->[0]) >= 0;
         $self->{did}{$e->[1]}++;
         $e->[2]->($self->{t});
         return $e->[1];
