@@ -548,14 +548,17 @@ ngx_int_t ngx_kafka_add_variables(ngx_conf_t *cf);
  * Points where a test kills the process: NGX_KAFKA_FAULT names a file in the
  * environment; a line "name" or "name:n" in it ends the first process that
  * comes to the point (for the n-th time), which removes the file first.  A line
- * "name=errno" makes ngx_kafka_fault_fails() true.
+ * "name?" makes it wait there instead, and "name=errno" ngx_kafka_fault_fails()
+ * true.  ngx_kafka_fault_of() is "name" and "name-" with the producer's number.
  */
 #if (NGX_KAFKA_FAULTS)
 void ngx_kafka_fault_init(void);
 void ngx_kafka_fault(const char *name);
+void ngx_kafka_fault_of(const char *name, int64_t producer_id);
 int ngx_kafka_fault_fails(const char *name);
 #else
 #define ngx_kafka_fault(name)
+#define ngx_kafka_fault_of(name, producer_id)
 #define ngx_kafka_fault_fails(name)  0
 #endif
 

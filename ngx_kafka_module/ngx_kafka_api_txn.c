@@ -91,6 +91,7 @@ ngx_kafka_end_txn(ngx_kafka_request_t *r)
     r->ctx = e;
     r->cancel = ngx_kafka_end_txn_cancel;
 
+    ngx_kafka_fault("txn-asked");
     ngx_kafka_end_txn_ask(r);
 }
 
@@ -135,6 +136,7 @@ ngx_kafka_end_txn_ask(ngx_kafka_request_t *r)
         break;
 
     case KC_TXN_DRIVE:
+        ngx_kafka_fault("txn-decided");
         ngx_kafka_end_txn_drive(r);
         break;
 
@@ -264,6 +266,7 @@ ngx_kafka_end_txn_flushed(ngx_kafka_watch_t *w)
 
     e->parts_n = 0;
 
+    ngx_kafka_fault("txn-data-flushed");
     ngx_kafka_end_txn_ask(r);
 }
 

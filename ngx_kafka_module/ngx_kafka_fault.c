@@ -8,9 +8,12 @@
  *   NAME            the first one is killed, and takes the line with it: the
  *                   next line, if there is one, comes into force
  *   NAME:N          the same when a process comes to it for the N-th time
+ *   NAME?, NAME:N?  whoever comes to it waits, for as long as the file is the
+ *                   same; its process writes its number to <file>.held
  *   NAME=ERRNO      the call fails with that number, for as long as the file is
  *
- * Points of log/ are called log.<its own name>.
+ * Points of log/ are called log.<its own name>; some names end with the number
+ * of a producer.
  */
 
 #include "ngx_kafka_life.h"
@@ -19,11 +22,15 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include "../log/kl_fault.h"
 
 
 static int ngx_kafka_fault_at(const char *layer, const char *name);
+static int64_t ngx_kafka_fault_version(int fd);
+static void ngx_kafka_fault_wait(int64_t version);
+static void ngx_kafka_fault_die(const char *rest);
 #ifdef KL_FAULTS
 static int ngx_kafka_fault_log(const char *name);
 #endif
@@ -31,6 +38,7 @@ static int ngx_kafka_fault_log(const char *name);
 
 static char              ngx_kafka_fault_file[NGX_MAX_PATH];
 static _Atomic uint32_t  ngx_kafka_fault_hits;
+static _Atomic int64_t   ngx_kafka_fault_seen;
 
 
 /* In the master: nginx gives its workers an environment of its own. */
@@ -65,6 +73,18 @@ ngx_kafka_fault_fails(const char *name)
 }
 
 
+void
+ngx_kafka_fault_of(const char *name, int64_t producer_id)
+{
+    char  point[64];
+
+    (void) snprintf(point, sizeof(point), "%s-%lld", name,
+                    (long long) producer_id);
+    (void) ngx_kafka_fault_at("", name);
+    (void) ngx_kafka_fault_at("", point);
+}
+
+
 #ifdef KL_FAULTS
 
 static int
@@ -79,10 +99,12 @@ ngx_kafka_fault_log(const char *name)
 static int
 ngx_kafka_fault_at(const char *layer, const char *name)
 {
-    int       fd, err;
-    char      buf[128], point[128], mine[NGX_MAX_PATH + 16], *p, *rest;
+    int       fd, err, waits;
+    char      buf[128], point[128], *p, *rest;
+    size_t    len;
     ssize_t   n;
-    uint32_t  nth;
+    int64_t   version;
+    uint32_t  nth, hit;
 
     if (ngx_kafka_fault_file[0] == '\0') {
         return 0;
@@ -97,46 +119,119 @@ ngx_kafka_fault_at(const char *layer, const char *name)
     }
 
     n = read(fd, buf, sizeof(buf) - 1);
+    version = ngx_kafka_fault_version(fd);
     (void) close(fd);
     errno = err;
 
-    if (n <= 0) {
-        return 0;
-    }
-
-    buf[n] = '\0';
-    n = strcspn(buf, "\n");
-    rest = buf[n] ? &buf[n + 1] : &buf[n];
-    buf[n] = '\0';
+    buf[n > 0 ? n : 0] = '\0';
+    len = strcspn(buf, "\n");
+    rest = buf[len] ? &buf[len + 1] : &buf[len];
+    buf[len] = '\0';
     (void) snprintf(point, sizeof(point), "%s%s", layer, name);
 
+    waits = len && buf[len - 1] == '?';
     nth = 1;
-    p = strpbrk(buf, ":=");
-
-    if (p && *p == '=') {
-        *p = '\0';
-        return strcmp(buf, point) == 0 ? atoi(p + 1) : 0;
-    }
+    p = strpbrk(buf, ":=?");
 
     if (p) {
+        nth = *p == ':' ? (uint32_t) atoi(p + 1) : 1;
+
+        if (*p == '=') {
+            *p = '\0';
+            return strcmp(buf, point) == 0 ? atoi(p + 1) : 0;
+        }
+
         *p = '\0';
-        nth = (uint32_t) atoi(p + 1);
     }
 
-    if (strcmp(buf, point) != 0
-        || atomic_fetch_add(&ngx_kafka_fault_hits, 1) + 1 < nth)
-    {
+    if (strcmp(buf, point) != 0) {
         return 0;
     }
 
-    /* whoever gets the file is the one that dies */
+    /* the count is of this file */
+
+    if (atomic_exchange(&ngx_kafka_fault_seen, version) != version) {
+        atomic_store(&ngx_kafka_fault_hits, 0);
+    }
+
+    hit = atomic_fetch_add(&ngx_kafka_fault_hits, 1) + 1;
+
+    if (hit >= nth) {
+
+        if (waits) {
+            ngx_kafka_fault_wait(version);
+
+        } else {
+            ngx_kafka_fault_die(rest);
+        }
+    }
+
+    errno = err;
+
+    return 0;
+}
+
+
+/* Changes with every file that a test writes. */
+static int64_t
+ngx_kafka_fault_version(int fd)
+{
+    struct stat  st;
+
+    if (fstat(fd, &st) == -1) {
+        return 0;
+    }
+
+    return (int64_t) st.st_ino ^ (int64_t) st.st_mtim.tv_nsec << 20
+           ^ (int64_t) st.st_mtim.tv_sec << 50;
+}
+
+
+static void
+ngx_kafka_fault_wait(int64_t version)
+{
+    int   fd;
+    char  held[NGX_MAX_PATH + 16];
+
+    (void) snprintf(held, sizeof(held), "%s.held", ngx_kafka_fault_file);
+
+    fd = open(held, O_WRONLY|O_CREAT|O_APPEND|O_CLOEXEC, 0666);
+
+    if (fd != -1) {
+        (void) dprintf(fd, "%d\n", (int) getpid());
+        (void) close(fd);
+    }
+
+    for ( ;; ) {
+        fd = open(ngx_kafka_fault_file, O_RDONLY|O_CLOEXEC);
+
+        if (fd == -1) {
+            return;
+        }
+
+        if (ngx_kafka_fault_version(fd) != version) {
+            (void) close(fd);
+            return;
+        }
+
+        (void) close(fd);
+        ngx_msleep(5);
+    }
+}
+
+
+/* Whoever gets the file is the one that dies. */
+static void
+ngx_kafka_fault_die(const char *rest)
+{
+    int   fd;
+    char  mine[NGX_MAX_PATH + 16];
 
     (void) snprintf(mine, sizeof(mine), "%s.%d", ngx_kafka_fault_file,
                     (int) getpid());
 
     if (rename(ngx_kafka_fault_file, mine) == -1) {
-        errno = err;
-        return 0;
+        return;
     }
 
     (void) unlink(mine);
@@ -149,8 +244,6 @@ ngx_kafka_fault_at(const char *layer, const char *name)
     }
 
     (void) kill(getpid(), SIGKILL);
-
-    return 0;
 }
 
 #else

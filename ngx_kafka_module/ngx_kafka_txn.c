@@ -203,6 +203,8 @@ ngx_kafka_drive_mark(ngx_kafka_drive_t *d)
     ngx_uint_t              i;
     ngx_kafka_mark_task_t  *task;
 
+    ngx_kafka_fault("txn-prepared");
+
     /* counted first: a task may be done at once when the queue is full */
 
     d->left = d->marks_n + 1;
@@ -242,13 +244,19 @@ ngx_kafka_mark_work(void *ctx)
     ngx_kafka_mark_task_t  *task = ctx;
     ngx_kafka_mark_t       *m = task->mark;
 
+    ngx_kafka_fault_of("txn-marking", m->marker.producer_id);
+
     m->rc = kl_append_marker(m->part->log, &m->marker, &m->config,
                              ngx_kafka_leader_epoch(m->drive->broker),
                              ngx_kafka_wall_ms(), &res);
 
+    ngx_kafka_fault("txn-marked");
+
     if (m->rc == KL_OK) {
         m->rc = kl_flush(m->part->log, &flushed);
     }
+
+    ngx_kafka_fault("txn-marker-flushed");
 
     if (m->rc == KL_OK) {
         kl_snapshot(m->part->shared, &o);
@@ -298,6 +306,8 @@ ngx_kafka_drive_complete(ngx_kafka_drive_t *d)
     kf_arena_t           arena;
     ngx_kafka_broker_t  *b = d->broker;
 
+    ngx_kafka_fault("txn-all-marked");
+
     if (d->failed || ngx_kafka_coord_lock(b) != NGX_OK) {
         ngx_kafka_drive_end(d, NGX_ERROR);
         return;
@@ -320,6 +330,7 @@ ngx_kafka_drive_complete(ngx_kafka_drive_t *d)
     ngx_kafka_coord_unlock_later(b);
     kf_heap_free(&heap);
 
+    ngx_kafka_fault("txn-completed");
     ngx_kafka_drive_end(d, rc == KC_OK ? NGX_OK : NGX_ERROR);
 }
 

@@ -4,6 +4,8 @@ package Power;
 #
 #     my $p = Power->new(seed => 1, break => '*.log');
 #     $p->start;  ...  my $lost = $p->cut('strict');  $p->start;
+#
+# With faults => 1 it has fault points as well: $p->t->arm(...).
 
 use warnings;
 use strict;
@@ -17,6 +19,7 @@ use lib "$FindBin::Bin/../soak", "$FindBin::Bin/../lib";
 
 use Scalar::Util qw/ weaken /;
 use Soak qw/ tools slurp /;
+use Test::KafkaFault;
 use Test::KafkaNginx;
 
 my $record_mib = 4096;
@@ -33,7 +36,8 @@ sub new {
     local $ENV{TMPDIR} = '/dev/shm' if -d '/dev/shm' && -w _;
 
     # Sessions of the load's members are short.
-    $self->{t} = Power::Nginx->new(workers => $o{workers} || 3,
+    my $nginx = $o{faults} ? 'Power::Faults' : 'Power::Nginx';
+    $self->{t} = $nginx->new(workers => $o{workers} || 3,
         config => { 'group.min.session.timeout.ms' => 1000,
             %{ $o{config} || {} } }, preload => ["$self->{bin}/powercut.so"]);
     weaken($self->{t}{power} = $self);
@@ -155,5 +159,11 @@ sub run {
 
     return $self->SUPER::run(%o);
 }
+
+package Power::Faults;
+
+use mro 'c3';
+
+our @ISA = ('Power::Nginx', 'Test::KafkaFault');
 
 1;

@@ -6,6 +6,7 @@ package Test::KafkaFault;
 #     $t->arm('coord-locked');          # the first one there is killed
 #     $t->arm('log.fdatasync=5');       # EIO until disarm()
 #     ok($t->reached, ...);             # a kill took place
+#     $t->arm('txn-prepared?');         # who comes there waits: $t->held
 
 use strict;
 use warnings;
@@ -63,7 +64,7 @@ sub arm {
 }
 
 
-sub disarm { unlink "$_[0]{points}/fault" }
+sub disarm { unlink map "$_[0]{points}/$_", qw(fault fault.held) }
 
 
 sub armed { -e "$_[0]{points}/fault" }
@@ -73,6 +74,21 @@ sub reached {
     my ($self, $seconds) = @_;
 
     return wait_for(sub { !$self->armed }, $seconds // 5);
+}
+
+
+# Of a point with "?": the process that waits there, 0 if none comes.
+sub held {
+    my ($self, $seconds) = @_;
+    my $pid = 0;
+
+    wait_for(sub {
+        ($pid) = ($self->read_file("$self->{points}/fault.held") =~ /^(\d+)$/m,
+            0);
+        return $pid;
+    }, $seconds // 20);
+
+    return $pid;
 }
 
 
