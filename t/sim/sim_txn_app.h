@@ -132,6 +132,29 @@ app_answer(app_t *a)
 }
 
 
+/* Open transactions of a partition, in memory of ours: whoever looks at them
+ * may die, or the run end, at the next call. */
+static kl_rc_t
+open_producers(kl_log_t *log, kl_producer_info_t **list, size_t *n)
+{
+    kl_rc_t                    rc;
+    kl_producer_info_t        *made;
+    static kl_producer_info_t  copy[PRODUCERS];
+
+    *n = 0;
+    *list = copy;
+    rc = kl_producers(log, true, &made, n);
+
+    if (*n) {
+        memcpy(copy, made, *n * sizeof(copy[0]));
+    }
+
+    free(made);
+
+    return rc;
+}
+
+
 /* T3 */
 static void
 app_ended(app_t *a)
@@ -143,11 +166,11 @@ app_ended(app_t *a)
     kl_producer_info_t  *list;
 
     for (i = 0; i < a->job.n; i++) {
-        rc = kl_producers(worker_log(wk, a->job.parts[i].slot,
-                                     a->job.parts[i].inc,
-                                     w.slot_topic[a->job.parts[i].slot],
-                                     a->job.parts[i].partition),
-                          true, &list, &n);
+        rc = open_producers(worker_log(wk, a->job.parts[i].slot,
+                                       a->job.parts[i].inc,
+                                       w.slot_topic[a->job.parts[i].slot],
+                                       a->job.parts[i].partition),
+                            &list, &n);
 
         for (k = 0; rc == KL_OK && k < n; k++) {
             /* another producer of the id may have begun by now */
@@ -160,8 +183,6 @@ app_ended(app_t *a)
                      "is open", txn_ids[a->r.id], (long long) a->job.pid);
             }
         }
-
-        free(list);
     }
 }
 
@@ -598,7 +619,7 @@ reconcile_section(worker_t *wk, void *arg)
 
         log = worker_log(wk, place.slot, place.inc, place.topic, p);
 
-        if (kl_producers(log, true, &list, &n) != KL_OK) {
+        if (open_producers(log, &list, &n) != KL_OK) {
             fail("the producers of %s-%d cannot be listed", TXN_OUT, p);
         }
 
@@ -611,7 +632,6 @@ reconcile_section(worker_t *wk, void *arg)
                                  m.producer_id, list[k].producer_epoch, &keep)
                 != KC_OK)
             {
-                free(list);
                 return;                 /* again */
             }
 
@@ -627,8 +647,6 @@ reconcile_section(worker_t *wk, void *arg)
                   keep ? "kept" : "aborted");
             model_part(place.topic, p)->dirty = true;
         }
-
-        free(list);
     }
 
     *(bool *) arg = true;
