@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 
-# Consumer groups while single workers are killed, everything is killed, nginx
-# reloads with other numbers of workers, stops and starts, and the power goes:
+# Consumer groups while single workers are killed, by chance or at a point inside
+# of the broker, everything is killed, nginx reloads with other numbers of
+# workers, stops and starts, and the power goes:
 # every acknowledged record reaches each group, an acknowledged commit is what
 # OffsetFetch shows until there is a later one, no group hangs.
 #
@@ -24,12 +25,15 @@ my $seed = $ENV{SEED} || 1;
 my $seconds = $ENV{MINUTES} ? $ENV{MINUTES} * 60 : 40;
 my $long = $seconds > 100;
 
-my $p = Power->new(workers => 4);
+my $p = Power->new(workers => 4, faults => 1);
 my $t = $p->t;
+$t->allow(qr/exited on signal 9/);
 $p->start;
 
 my $load = Soak->load(port => $p->port, seed => $seed, rate => $long ? 8 : 20);
-my $chaos = Chaos->new($t, [2, 'power cut', \&power_cut]);
+my $chaos = Chaos->new($t, [2, 'power cut', \&power_cut],
+    [6, 'point armed', \&point]);
+my $reached = 0;
 
 diag("seed $seed, $seconds seconds");
 dice(0, $seed);
@@ -48,6 +52,19 @@ sub power_cut {
     $p->start(delay => (500, 3000, 20000, 100000)[dice(4)]);
     ok($load->tell('offsets') eq 'ok', "cut $n ($mode): offsets are there");
     $load->tell('go');
+}
+
+# A worker dies where it hurts; the last two while another one repairs that.
+
+sub point {
+    my @points = (qw/ coord-locked coord-unlocking journal-append-before
+        journal-append-after flush-before flush-after log.append.before
+        log.append.publish /, ('coord-locked', 'journal-append-after'));
+    my $n = dice(scalar @points);
+
+    $t->arm($points[$n] . ':' . (1 + dice(20)), $n > 7 ? 'recovering' : ());
+    sleep 0.3;
+    $t->armed ? $t->disarm : $reached++;
 }
 
 my $end = time + $seconds;
@@ -70,6 +87,7 @@ while (time < $end) {
 
 sub check {
     power_cut() if !$p->{cuts};
+    $t->disarm;
     $chaos->calm;
 
     my $good = ok($load->tell('drain') eq 'ok',
@@ -89,16 +107,18 @@ $load->quit;
 is(join("\n", $load->faults), '', 'no promise was broken');
 is(join("\n", $load->stalls), '', 'no request was forgotten');
 is(join("\n", @{ $p->{differences} }), '', 'the records were complete');
+is($stats->{forgotten}, 0, 'nor a member that waited for a generation');
 unlike($t->error_log, qr/a wait ended at its deadline/,
     'no wait ended at its deadline though it was satisfied');
 cmp_ok($stats->{commits}, '>', $seconds * 20, 'there were commits to lose');
 cmp_ok($stats->{generations}, '>', $seconds / 4, 'groups had generations');
 cmp_ok($stats->{$_}, '>', 0, "some: $_")
     for qw/ lost refused left vanished stalled rewound offsets_deleted /;
+cmp_ok($reached, '>', 0, 'workers died inside');
 cmp_ok($p->{cuts}, '>', 0, 'the power was cut');
 
 diag(join ' ', map { "$_=$stats->{$_}" } sort keys %$stats);
-diag($chaos->told);
+diag($chaos->told . ", $reached points reached");
 diag("lost: $p->{lost_bytes} bytes, $p->{lost_names} names");
 
 $t->done;
