@@ -135,6 +135,29 @@ sub end { $t->client->list_offset($_[0], 0, -1)->{Offset} }
     ok(wait_for(sub { !leftovers('half') }, 10), 'among them: the rest goes');
 }
 
+# Another client is faster than the worker that deletes.
+{
+    ok(made('raced'), 'raced: a topic');
+    ok(produced('raced'), 'raced: with records') for 1 .. 2;
+
+    my $c = $t->client(timeout => 30);
+    my $other = elsewhere($c);
+
+    $t->arm('log.remove.rename?');
+    $c->send('DeleteTopics', 5, { TimeoutMs => 10000,
+        TopicNames => ['raced'] });
+    ok($t->held, 'raced: the directory is about to be renamed');
+    is($other->create_topic('raced')->{ErrorCode}, 0,
+        'raced: it is made again');
+    is($other->produce('raced', 0, Kafka::Batch::batch())->{ErrorCode},
+        STORAGE, 'raced: the old one is in the way');
+    $t->disarm;
+    is($c->recv->{Responses}[0]{ErrorCode}, 0, 'raced: it was deleted');
+    ok(produced('raced'), 'raced: and the new one is used');
+    is(end('raced'), 1, 'raced: which was empty');
+    ok(wait_for(sub { !leftovers('raced') }, 10), 'raced: the old one goes');
+}
+
 # A disk that does not rename: the deletion stands, the new topic waits.
 {
     ok(made('stuck'), 'a rename that fails: a topic');
