@@ -414,7 +414,11 @@ ngx_kafka_job_run(ngx_kafka_job_t *job)
 
         ngx_kafka_job_flush_journal(b);
         ngx_kafka_job_each(job, ngx_kafka_job_flush);
-        ngx_kafka_sweep_unknown(b);
+
+        if (ngx_kafka_journal_sweep(b, 1) == NGX_OK) {
+            ngx_kafka_sweep_unknown(b, atomic_load(&b->zone->swept));
+        }
+
         break;
 
     case NGX_KAFKA_JOB_REOPEN:

@@ -331,8 +331,9 @@ ngx_int_t ngx_kafka_sweep_deleted(ngx_kafka_broker_t *b, kc_t *own,
  * deletions in the journal up to this offset are finished: a line each.
  * Answers how many. */
 ngx_uint_t ngx_kafka_sweep_foreign(ngx_kafka_broker_t *b, int64_t upto);
-/* Directories that the state doesn't know are reported, one line each. */
-void ngx_kafka_sweep_unknown(ngx_kafka_broker_t *b);
+/* Directories that the state doesn't know are reported, one line each; the
+ * deletions in the journal up to this offset are finished. */
+void ngx_kafka_sweep_unknown(ngx_kafka_broker_t *b, int64_t upto);
 
 
 /* --- wake-ups ------------------------------------------------------------- */

@@ -22,7 +22,7 @@ typedef struct {
     ngx_kafka_broker_t  *broker;
     kc_t                 kc;
     ngx_kafka_io_t       io;
-    ngx_uint_t           failed;
+    int64_t              upto;
 } ngx_kafka_known_t;
 
 
@@ -275,12 +275,13 @@ ngx_kafka_dir_remove(ngx_kafka_broker_t *b, kc_t *own, ngx_kafka_dir_t *d)
 
 
 void
-ngx_kafka_sweep_unknown(ngx_kafka_broker_t *b)
+ngx_kafka_sweep_unknown(ngx_kafka_broker_t *b, int64_t upto)
 {
     ngx_kafka_known_t  known;
 
     ngx_memzero(&known, sizeof(ngx_kafka_known_t));
     known.broker = b;
+    known.upto = upto;
     known.io.broker = b;
 
     if (!kc_init(&known.kc, ngx_kafka_zone_mem(b->zone),
@@ -314,6 +315,9 @@ ngx_kafka_sweep_known(void *ctx, kf_str_t topic, int32_t partition)
 
     t = kc_topic_by_name(&known->kc, topic);
     is = (t != NULL && partition < t->partition_count);
+
+    /* or deleted just now, and about to be renamed */
+    is = is || kc_topics_changed(&known->kc) > known->upto;
 
     ngx_kafka_coord_leave(known->broker);
 
