@@ -160,7 +160,8 @@ const kc_def_t  kc_topic_defs[] = {
     [KC_WRITE_CACHING] =
     { "write.caching", KC_BOOLEAN, KC_PLAIN, "false", KC_ANY_LONG, NULL, false,
       "false: consumers see records once they are on the disk; true: at once, "
-      "so that a power cut can take back what they saw.",
+      "so that a power cut can take back what they saw. The broker's value is "
+      "for groups, offsets and transactions, too.",
       KC_SAME("write.caching", "false") },
 
     { "compression.gzip.level", KC_INT, KC_PLAIN, "-1", -1, 9, NULL, false,

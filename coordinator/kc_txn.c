@@ -396,6 +396,7 @@ kc_txn_apply(kc_t *kc, const kf_transaction_record_t *r, const void *planned,
 
     t->state = (uint8_t) r->state;
     t->version = (uint8_t) r->client_version;
+    t->renew = t->renew && t->pid == r->producer_id;
     t->pid = r->producer_id;
     t->prev_pid = r->previous_producer_id;
     t->epoch = r->producer_epoch;

@@ -181,6 +181,20 @@ kc_rc_t kc_txn_verify(kc_t *kc, kc_call_t *call, int16_t version,
 kc_rc_t kc_txn_reconcile(kc_t *kc, kc_call_t *call, kf_uuid_t topic_id,
     int32_t partition, int64_t producer_id, int16_t epoch, bool *keep);
 
+/*
+ * After a recovery: the latest epochs that partitions have data of, sorted by
+ * producer id.  Later ones than the journal's are of producers that were
+ * answered before the journal was on the disk (write.caching), and whose power
+ * was cut: who is the next of that transactional id gets a new producer id, or
+ * its batches would be taken for theirs.
+ */
+typedef struct {
+    int64_t  producer_id;
+    int16_t  epoch;
+} kc_txn_seen_t;
+
+void kc_txn_seen(kc_t *kc, const kc_txn_seen_t *seen, size_t n);
+
 
 /* DescribeTransactions 0.  Groups are shown as Kafka's partitions of
    __consumer_offsets. */

@@ -617,3 +617,29 @@ kc_txn_reconcile(kc_t *kc, kc_call_t *call, kf_uuid_t topic_id,
 
     return rc;
 }
+
+
+static int
+kc_seen_cmp(const void *one, const void *two)
+{
+    const kc_txn_seen_t  *a = one, *b = two;
+
+    return (a->producer_id > b->producer_id)
+           - (a->producer_id < b->producer_id);
+}
+
+
+void
+kc_txn_seen(kc_t *kc, const kc_txn_seen_t *seen, size_t n)
+{
+    kc_txn_t       *t;
+    kc_txn_seen_t   key = { 0, 0 }, *s;
+
+    for (t = kc_txn_next(kc, kf_null_str); n && t; t = kc_txn_next(kc,
+                                                               t->by_id.key))
+    {
+        key.producer_id = t->pid;
+        s = bsearch(&key, seen, n, sizeof(kc_txn_seen_t), kc_seen_cmp);
+        t->renew = s && s->epoch > t->epoch;
+    }
+}

@@ -9,7 +9,8 @@
  * nobody's repetition: last_epoch is forgotten.
  *
  * At KC_EPOCH_EXHAUSTED there is no next epoch for a producer: it gets a new
- * id, and prev_pid knows the old one for the repetition of that request.
+ * id, and prev_pid knows the old one for the repetition of that request.  So
+ * does the next producer after one whose epochs were lost (kc_txn_seen()).
  */
 
 #include "kc_config_def.h"
@@ -51,7 +52,8 @@ kc_init_next(kc_t *kc, kc_call_t *call, const kc_txn_t *t,
     r->producer_id = t->pid;
     r->previous_producer_id = t->prev_pid;
 
-    if (t->epoch >= KC_EPOCH_EXHAUSTED && (!e->named || e->epoch == t->epoch))
+    if ((t->epoch >= KC_EPOCH_EXHAUSTED || t->renew)
+        && (!e->named || e->epoch == t->epoch))
     {
         r->previous_producer_id = t->pid;
         r->producer_epoch = 0;

@@ -66,6 +66,7 @@ struct kc_txn_s {
     int16_t         last_epoch;         /* -1: none */
     uint8_t         state;              /* kc_txn_state_t */
     uint8_t         version;            /* of transactions: 1 or 2 */
+    bool            renew;              /* kc_txn_seen(), volatile */
 };
 
 /* A group that takes part, by name: it may not exist. */

@@ -10,6 +10,7 @@
  *   ngx_kafka_broker.c          opening and leaving; the broker's states
  *   ngx_kafka_coord.c           the coordinator's lock, its journal and slots
  *   ngx_kafka_recover.c         what makes a zone whole again
+ *   ngx_kafka_reconcile.c       … and what partitions know beyond the journal
  *   ngx_kafka_journal.c         replay and compaction of the journal
  *   ngx_kafka_state.c           snapshots of the coordinator's state
  *   ngx_kafka_catalog.c         all partitions of a moment, for long work
@@ -119,7 +120,10 @@ struct ngx_kafka_broker_s {
     ngx_uint_t              dead_workers;       /* found, to be swept */
     void                   *io;                 /* of kc: ngx_kafka_coord.c */
     int64_t                 section_end;        /* journal's, when locked */
+    uint64_t                caching_version;    /* of the configs, of caching */
     ngx_array_t            *deleted;            /* by a replay: to be swept */
+    unsigned                section_later:1;    /* its flush may wait */
+    unsigned                caching:1;          /* write.caching, broker-wide */
     unsigned                exiting:1;          /* no new work, see drain */
     unsigned                recovering:1;       /* a task is under way */
     unsigned                finishing:1;        /* … the last one out */
@@ -161,8 +165,9 @@ void ngx_kafka_broker_check_idle(ngx_kafka_broker_t *b);
  */
 ngx_int_t ngx_kafka_coord_lock(ngx_kafka_broker_t *b);
 void ngx_kafka_coord_unlock(ngx_kafka_broker_t *b);
-/* The same after a decision that no answer relies on: its flush may wait. */
-void ngx_kafka_coord_unlock_later(ngx_kafka_broker_t *b);
+/* While it is held: no answer relies on what is appended, so it may be flushed
+ * later. */
+#define ngx_kafka_coord_later(b)  (b)->section_later = 1
 
 /* After a decision that appended: publishes the journal and starts its flush.
  * Called by ngx_kafka_coord_unlock() when the journal's end has moved; that
@@ -448,6 +453,7 @@ struct ngx_kafka_request_s {
     unsigned               silent:1;            /* acks=0: no answer at all */
     unsigned               exclusive:1;         /* all later ones wait for it */
     unsigned               dead:1;              /* connection gone: drop */
+    unsigned               durable:1;           /* whatever caching says */
 };
 
 
@@ -475,6 +481,7 @@ typedef struct ngx_kafka_api_s {
     ngx_kafka_handler_pt  handler;
     ngx_uint_t            flags;
 #define NGX_KAFKA_API_BEFORE_OPEN  1            /* served while not open */
+#define NGX_KAFKA_API_CACHED       2            /* as the broker's caching */
 } ngx_kafka_api_t;
 
 /* What is served: versions and decoders come from the codec's kf_api(). */

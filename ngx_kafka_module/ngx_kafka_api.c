@@ -12,26 +12,26 @@ const ngx_kafka_api_t  ngx_kafka_apis[] = {
     { 1, ngx_kafka_fetch, 0 },
     { 2, ngx_kafka_list_offsets, 0 },
     { 3, ngx_kafka_metadata, 0 },
-    { 8, ngx_kafka_offset_commit, 0 },
-    { 9, ngx_kafka_offset_fetch, 0 },
+    { 8, ngx_kafka_offset_commit, NGX_KAFKA_API_CACHED },
+    { 9, ngx_kafka_offset_fetch, NGX_KAFKA_API_CACHED },
     { 10, ngx_kafka_find_coordinator, 0 },
-    { 11, ngx_kafka_join_group, 0 },
-    { 12, ngx_kafka_heartbeat, 0 },
-    { 13, ngx_kafka_leave_group, 0 },
-    { 14, ngx_kafka_sync_group, 0 },
-    { 15, ngx_kafka_describe_groups, 0 },
-    { 16, ngx_kafka_list_groups, 0 },
+    { 11, ngx_kafka_join_group, NGX_KAFKA_API_CACHED },
+    { 12, ngx_kafka_heartbeat, NGX_KAFKA_API_CACHED },
+    { 13, ngx_kafka_leave_group, NGX_KAFKA_API_CACHED },
+    { 14, ngx_kafka_sync_group, NGX_KAFKA_API_CACHED },
+    { 15, ngx_kafka_describe_groups, NGX_KAFKA_API_CACHED },
+    { 16, ngx_kafka_list_groups, NGX_KAFKA_API_CACHED },
     { 18, ngx_kafka_api_versions, NGX_KAFKA_API_BEFORE_OPEN },
     { 19, ngx_kafka_create_topics, 0 },
     { 20, ngx_kafka_delete_topics, 0 },
     { 21, ngx_kafka_delete_records, 0 },
     { 22, ngx_kafka_init_producer_id, 0 },
     { 23, ngx_kafka_offset_for_leader_epoch, 0 },
-    { 24, ngx_kafka_add_partitions_to_txn, 0 },
-    { 25, ngx_kafka_add_offsets_to_txn, 0 },
-    { 26, ngx_kafka_end_txn, 0 },
+    { 24, ngx_kafka_add_partitions_to_txn, NGX_KAFKA_API_CACHED },
+    { 25, ngx_kafka_add_offsets_to_txn, NGX_KAFKA_API_CACHED },
+    { 26, ngx_kafka_end_txn, NGX_KAFKA_API_CACHED },
     { 27, ngx_kafka_write_txn_markers, 0 },
-    { 28, ngx_kafka_txn_offset_commit, 0 },
+    { 28, ngx_kafka_txn_offset_commit, NGX_KAFKA_API_CACHED },
     { 32, ngx_kafka_describe_configs, 0 },
     { 33, ngx_kafka_alter_configs, 0 },
     { 34, ngx_kafka_alter_replica_log_dirs, 0 },
@@ -51,8 +51,8 @@ const ngx_kafka_api_t  ngx_kafka_apis[] = {
     { 57, ngx_kafka_update_features, 0 },
     { 60, ngx_kafka_describe_cluster, 0 },
     { 61, ngx_kafka_describe_producers, 0 },
-    { 65, ngx_kafka_describe_transactions, 0 },
-    { 66, ngx_kafka_list_transactions, 0 },
+    { 65, ngx_kafka_describe_transactions, NGX_KAFKA_API_CACHED },
+    { 66, ngx_kafka_list_transactions, NGX_KAFKA_API_CACHED },
     { 74, ngx_kafka_list_config_resources, 0 },
     { 75, ngx_kafka_describe_topic_partitions, 0 },
 
@@ -80,19 +80,25 @@ ngx_int_t
 ngx_kafka_call_begin(ngx_kafka_request_t *r, kc_call_t *call,
     void (*again)(ngx_kafka_request_t *r))
 {
-    if (ngx_kafka_coord_lock(r->broker) != NGX_OK) {
+    ngx_kafka_broker_t  *b = r->broker;
+
+    if (ngx_kafka_coord_lock(b) != NGX_OK) {
         ngx_kafka_park_ready(r, again);
         return NGX_AGAIN;
     }
 
     ngx_memzero(call, sizeof(kc_call_t));
 
+    if (b->caching && (r->api->flags & NGX_KAFKA_API_CACHED)) {
+        ngx_kafka_coord_later(b);
+    }
+
     /* offsets to wait for are of this journal */
-    r->epoch = r->broker->epoch;
+    r->epoch = b->epoch;
 
     call->now = ngx_kafka_now();
-    call->config = &r->broker->config;
-    call->node_id = (int32_t) r->broker->node_id;
+    call->config = &b->config;
+    call->node_id = (int32_t) b->node_id;
     call->arena = &r->arena;
     call->wait = -1;
 

@@ -2,7 +2,8 @@
  * OffsetCommit (key 8), versions 2-10; OffsetFetch (9), 1-10; OffsetDelete
  * (47), 0.
  *
- * A commit is answered when it is on the disk; a fetch, when what it shows is.
+ * A commit is answered when it is on the disk; a fetch, when what it shows is;
+ * both at once when the broker has write.caching.
  */
 
 #include "ngx_kafka_api.h"

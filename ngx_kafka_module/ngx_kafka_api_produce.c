@@ -532,6 +532,7 @@ ngx_kafka_produce_verify(ngx_kafka_request_t *r)
     kc_call_t                   call;
     ngx_uint_t                  i, n;
     kc_txn_part_t              *parts;
+    ngx_kafka_broker_t         *b = r->broker;
     kf_produce_request_t       *req = r->body;
     ngx_kafka_produce_ctx_t    *ctx = r->ctx;
     ngx_kafka_produce_part_t  **list, *p;
@@ -556,6 +557,12 @@ ngx_kafka_produce_verify(ngx_kafka_request_t *r)
             return;
         }
 
+        /* the transaction is, as its data, in the page cache */
+
+        if (b->caching) {
+            ngx_kafka_coord_later(b);
+        }
+
         p = list[0];
 
         rc = r->header.api_version >= 12
@@ -568,7 +575,10 @@ ngx_kafka_produce_verify(ngx_kafka_request_t *r)
 
         ngx_kafka_coord_unlock(r->broker);
 
-        ctx->journal = ngx_max(ctx->journal, call.wait);
+        if (!b->caching) {
+            ctx->journal = ngx_max(ctx->journal, call.wait);
+        }
+
         now = ngx_kafka_now();
 
         for (i = 0; i < n; i++) {

@@ -122,6 +122,12 @@ ngx_kafka_end_txn_ask(ngx_kafka_request_t *r)
                                        r);
     }
 
+    /* a producer id is given to nobody before the disk knows */
+
+    r->durable = e->response.error_code == KF_ERR_NONE
+                 && e->response.producer_id >= 0
+                 && e->response.producer_id != req->producer_id;
+
     ngx_kafka_coord_unlock(b);
 
     if (rc != KC_OK) {
@@ -181,6 +187,12 @@ ngx_kafka_end_txn_driven(void *data, ngx_int_t rc)
 
     r->cancel = NULL;
     ngx_kafka_note(r, e->response.error_code, (kf_str_t) kf_null_str);
+
+    if (r->durable) {
+        ngx_kafka_answer_when(r, &e->response, e->work.prepared);
+        return;
+    }
+
     ngx_kafka_answer(r, &e->response);
 }
 
@@ -215,6 +227,10 @@ ngx_kafka_end_txn_flush(ngx_kafka_request_t *r)
             || ngx_kafka_topic_by_id(b, e->work.parts[i].topic_id, &t)
                != NGX_OK)
         {
+            continue;
+        }
+
+        if (b->caching && t->caching) {
             continue;
         }
 

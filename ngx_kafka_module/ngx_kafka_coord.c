@@ -16,7 +16,6 @@
 #include <time.h>
 
 
-static void ngx_kafka_coord_end(ngx_kafka_broker_t *b, ngx_uint_t later);
 static int ngx_kafka_io_append(void *ctx, uint8_t *batch, size_t len,
     int64_t *end);
 static int32_t ngx_kafka_io_bind(void *ctx, kf_uuid_t topic_id,
@@ -51,6 +50,13 @@ ngx_kafka_coord_lock(ngx_kafka_broker_t *b)
 
     kl_snapshot(b->journal->shared, &o);
     b->section_end = o.log_end;
+    b->section_later = 0;
+
+    if (b->caching_version != kc_topics_version(&b->kc)) {
+        b->caching_version = kc_topics_version(&b->kc);
+        b->caching = kc_topic_config_int(&b->kc, &b->config, NULL,
+                                         KC_WRITE_CACHING) != 0;
+    }
 
     ngx_kafka_fault("coord-locked");
 
@@ -60,20 +66,6 @@ ngx_kafka_coord_lock(ngx_kafka_broker_t *b)
 
 void
 ngx_kafka_coord_unlock(ngx_kafka_broker_t *b)
-{
-    ngx_kafka_coord_end(b, 0);
-}
-
-
-void
-ngx_kafka_coord_unlock_later(ngx_kafka_broker_t *b)
-{
-    ngx_kafka_coord_end(b, 1);
-}
-
-
-static void
-ngx_kafka_coord_end(ngx_kafka_broker_t *b, ngx_uint_t later)
 {
     int64_t            deadline;
     uint64_t           version;
@@ -101,7 +93,7 @@ ngx_kafka_coord_end(ngx_kafka_broker_t *b, ngx_uint_t later)
 
     ngx_kafka_tick_arm(b, deadline);
 
-    if (moved && later) {
+    if (moved && b->section_later) {
         ngx_kafka_journal_later(b);
 
     } else if (moved) {
@@ -239,6 +231,7 @@ ngx_kafka_coord_attach(ngx_kafka_broker_t *b)
     }
 
     b->epoch = atomic_load(&zone->epoch);
+    b->caching_version = UINT64_MAX;
     b->leader_epoch = ngx_kafka_leader_epoch(b);
 
     return NGX_OK;

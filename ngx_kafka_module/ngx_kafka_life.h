@@ -211,6 +211,10 @@ ngx_int_t ngx_kafka_coord_attach(ngx_kafka_broker_t *b);
 
 /* A thread's work: brings the zone to OPEN. */
 ngx_uint_t ngx_kafka_coord_recover(ngx_kafka_broker_t *b);
+/* ngx_kafka_reconcile.c: after a replay, with all partitions open; the journal
+ * is to be flushed afterwards.  lost: it may have lost its end. */
+ngx_int_t ngx_kafka_reconcile(ngx_kafka_broker_t *b, kc_t *kc,
+    ngx_uint_t lost);
 
 
 /* --- catalog -------------------------------------------------------------- */

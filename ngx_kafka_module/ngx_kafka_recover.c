@@ -34,10 +34,6 @@ static ngx_int_t ngx_kafka_coord_flush(ngx_kafka_broker_t *b,
 static ngx_int_t ngx_kafka_coord_raise(ngx_kafka_broker_t *b, kc_t *kc,
     ngx_kafka_io_t *io);
 static ngx_int_t ngx_kafka_coord_open_parts(ngx_kafka_broker_t *b, kc_t *kc);
-static ngx_int_t ngx_kafka_coord_reconcile(ngx_kafka_broker_t *b, kc_t *kc,
-    ngx_kafka_io_t *io);
-static ngx_int_t ngx_kafka_coord_reconcile_part(ngx_kafka_broker_t *b,
-    kc_t *kc, ngx_kafka_item_t *item);
 static bool ngx_kafka_coord_open_part(ngx_kafka_broker_t *b,
     ngx_kafka_item_t *item, void *ctx);
 
@@ -285,7 +281,11 @@ ngx_kafka_coord_recover_all(ngx_kafka_broker_t *b, kc_t *kc,
         return NGX_ERROR;
     }
 
-    return ngx_kafka_coord_reconcile(b, kc, io);
+    if (ngx_kafka_reconcile(b, kc, 1) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_kafka_coord_flush(b, io);
 }
 
 
@@ -344,8 +344,8 @@ ngx_kafka_coord_recover_state(ngx_kafka_broker_t *b, kc_t *kc,
 
     kl_release_unbound(zone->parts);
 
-    if (*reopened) {
-        return ngx_kafka_coord_reconcile(b, kc, io);
+    if (ngx_kafka_reconcile(b, kc, *reopened) != NGX_OK) {
+        return NGX_ERROR;
     }
 
     return ngx_kafka_coord_flush(b, io);
@@ -433,126 +433,6 @@ ngx_kafka_coord_raise(ngx_kafka_broker_t *b, kc_t *kc, ngx_kafka_io_t *io)
     }
 
     b->zone->cut = 0;
-
-    return NGX_OK;
-}
-
-
-/*
- * Transactions that are open in a partition: those that the journal has under
- * way go on, all others get an abort marker, or readers would wait for ever.
- */
-static ngx_int_t
-ngx_kafka_coord_reconcile(ngx_kafka_broker_t *b, kc_t *kc, ngx_kafka_io_t *io)
-{
-    size_t               i;
-    ngx_int_t            rc;
-    kl_offsets_t         o;
-    ngx_kafka_catalog_t  c;
-
-    rc = ngx_kafka_catalog_fill(b, kc, false, &c);
-
-    for (i = 0; i < c.n && rc == NGX_OK; i++) {
-
-        kl_snapshot(kl_part(b->zone->parts, c.items[i].slot), &o);
-
-        if (o.state == KL_OPEN && o.first_open_txn != INT64_MAX) {
-            rc = ngx_kafka_coord_reconcile_part(b, kc, &c.items[i]);
-        }
-    }
-
-    ngx_kafka_catalog_free(&c);
-
-    return rc == NGX_OK ? ngx_kafka_coord_flush(b, io) : rc;
-}
-
-
-static ngx_int_t
-ngx_kafka_coord_reconcile_part(ngx_kafka_broker_t *b, kc_t *kc,
-    ngx_kafka_item_t *item)
-{
-    bool                 keep, marked;
-    size_t               i, n;
-    int64_t              flushed;
-    kc_rc_t              rc;
-    kl_log_t            *log;
-    kc_call_t            call;
-    kf_heap_t            heap;
-    kf_arena_t           arena;
-    kl_marked_t          res;
-    kl_marker_t          marker;
-    kl_producer_info_t  *list;
-
-    log = ngx_kafka_item_open(b, item);
-
-    if (log == NULL) {
-        return NGX_ERROR;
-    }
-
-    list = NULL;
-    n = 0;
-    marked = false;
-    rc = KC_OK;
-
-    /* a partition that fails now is offline by itself */
-
-    (void) kl_producers(log, true, &list, &n);
-
-    for (i = 0; i < n && rc == KC_OK; i++) {
-        heap.chunks = NULL;
-        kf_arena_init(&arena, kf_heap_chunk, &heap, 1024 * 1024);
-
-        ngx_memzero(&call, sizeof(kc_call_t));
-        call.now.wall_ms = ngx_kafka_wall_ms();
-        call.now.mono_ms = ngx_kafka_mono_ms();
-        call.config = &b->config;
-        call.node_id = (int32_t) b->node_id;
-        call.arena = &arena;
-
-        keep = true;
-        rc = kc_txn_reconcile(kc, &call, item->topic_id, item->partition,
-                              list[i].producer_id, list[i].producer_epoch,
-                              &keep);
-
-        kf_heap_free(&heap);
-
-        if (rc != KC_OK || keep) {
-            continue;
-        }
-
-        ngx_memzero(&marker, sizeof(kl_marker_t));
-        marker.producer_id = list[i].producer_id;
-        marker.producer_epoch = list[i].producer_epoch + 1;
-
-        if (kl_append_marker(log, &marker, &item->config, kc_leader_epoch(kc),
-                             call.now.wall_ms, &res)
-            == KL_OK)
-        {
-            marked = true;
-
-            ngx_log_error(NGX_LOG_NOTICE, b->log, 0,
-                          "kafka_broker \"%V\": aborted a transaction of "
-                          "producer %L in partition %*s-%D that the journal "
-                          "does not know of", &b->name, marker.producer_id,
-                          (size_t) item->topic.len, item->topic.data,
-                          item->partition);
-        }
-    }
-
-    if (marked) {
-        (void) kl_flush(log, &flushed);
-    }
-
-    free(list);
-    kl_log_close(log);
-
-    if (rc != KC_OK) {
-        ngx_log_error(NGX_LOG_CRIT, b->log, 0,
-                      "kafka_broker \"%V\": open transactions cannot be "
-                      "looked after: %*s", &b->name, (size_t) kc->problem.len,
-                      kc->problem.data);
-        return NGX_ERROR;
-    }
 
     return NGX_OK;
 }

@@ -664,7 +664,12 @@ void
 ngx_kafka_park_journal(ngx_kafka_request_t *r, int64_t wait,
     void (*resume)(ngx_kafka_request_t *r))
 {
-    if (wait < 0) {
+    /* what Kafka keeps in its own topics is, as they are, in the page cache */
+
+    if (wait < 0
+        || (r->broker->caching && !r->durable
+            && (r->api->flags & NGX_KAFKA_API_CACHED)))
+    {
         resume(r);
         return;
     }

@@ -9,6 +9,10 @@
  * side, without the coordinator's lock.  Every step may be repeated, also by
  * another worker: markers are idempotent, and so is completing.
  *
+ * With write.caching of the broker nothing waits for the journal, nor for the
+ * markers of topics that have it too: these are appended here and now, unless
+ * they are many.
+ *
  * The sweep drives what nobody waits for: transactions that were aborted by a
  * timeout or a fencing, and those of workers that died.  It runs when the
  * coordinator says that there is such work, when the broker opens, and every
@@ -21,6 +25,7 @@
 #define NGX_KAFKA_SWEEP        1000     /* ms, while work is left */
 #define NGX_KAFKA_SWEEP_YOUNG  2000     /* ms: its own driver is at it */
 #define NGX_KAFKA_SWEEP_MAX    64       /* drives begun by one sweep */
+#define NGX_KAFKA_MARK_NOW     32       /* markers appended without a thread */
 
 
 typedef struct {
@@ -31,6 +36,7 @@ typedef struct {
     kl_config_t         config;
     kl_marker_t         marker;
     kl_rc_t             rc;
+    unsigned            cached:1;       /* it is not flushed */
 } ngx_kafka_mark_t;
 
 typedef struct {
@@ -58,8 +64,10 @@ struct ngx_kafka_drive_s {
 
 static void ngx_kafka_drive_journal(ngx_kafka_watch_t *w);
 static void ngx_kafka_drive_mark(ngx_kafka_drive_t *d);
+static void ngx_kafka_mark(ngx_kafka_mark_t *m);
 static void ngx_kafka_mark_work(void *ctx);
 static void ngx_kafka_mark_done(void *ctx);
+static void ngx_kafka_marked(ngx_kafka_mark_t *m);
 static void ngx_kafka_drive_complete(ngx_kafka_drive_t *d);
 static void ngx_kafka_drive_end(ngx_kafka_drive_t *d, ngx_int_t rc);
 static ngx_uint_t ngx_kafka_driving(ngx_kafka_broker_t *b,
@@ -157,6 +165,7 @@ ngx_kafka_txn_drive_start(ngx_kafka_drive_t *d)
 
         /* segments of a marker roll as those of any batch */
         m->config = t->log;
+        m->cached = b->caching && t->caching;
     }
 
     ngx_kafka_drive_journal(&d->watch);
@@ -171,6 +180,10 @@ ngx_kafka_drive_journal(ngx_kafka_watch_t *w)
     ngx_kafka_broker_t  *b = d->broker;
 
     rc = ngx_kafka_journal_flushed(b, d->broker_epoch, d->prepared);
+
+    if (rc == NGX_AGAIN && b->journal && b->caching) {
+        rc = NGX_OK;
+    }
 
     if (rc == NGX_AGAIN && b->journal) {
 
@@ -200,7 +213,7 @@ ngx_kafka_drive_journal(ngx_kafka_watch_t *w)
 static void
 ngx_kafka_drive_mark(ngx_kafka_drive_t *d)
 {
-    ngx_uint_t              i;
+    ngx_uint_t              i, now;
     ngx_kafka_mark_task_t  *task;
 
     ngx_kafka_fault("txn-prepared");
@@ -208,10 +221,18 @@ ngx_kafka_drive_mark(ngx_kafka_drive_t *d)
     /* counted first: a task may be done at once when the queue is full */
 
     d->left = d->marks_n + 1;
+    now = 0;
 
     for (i = 0; i < d->marks_n; i++) {
 
         if (d->marks[i].part == NULL) {
+            d->left--;
+            continue;
+        }
+
+        if (d->marks[i].cached && now++ < NGX_KAFKA_MARK_NOW) {
+            ngx_kafka_mark(&d->marks[i]);
+            ngx_kafka_marked(&d->marks[i]);
             d->left--;
             continue;
         }
@@ -234,15 +255,12 @@ ngx_kafka_drive_mark(ngx_kafka_drive_t *d)
 }
 
 
-/* In a thread. */
 static void
-ngx_kafka_mark_work(void *ctx)
+ngx_kafka_mark(ngx_kafka_mark_t *m)
 {
-    int64_t                 flushed;
-    kl_marked_t             res;
-    kl_offsets_t            o;
-    ngx_kafka_mark_task_t  *task = ctx;
-    ngx_kafka_mark_t       *m = task->mark;
+    int64_t       flushed;
+    kl_marked_t   res;
+    kl_offsets_t  o;
 
     ngx_kafka_fault_of("txn-marking", m->marker.producer_id);
 
@@ -251,6 +269,10 @@ ngx_kafka_mark_work(void *ctx)
                              ngx_kafka_wall_ms(), &res);
 
     ngx_kafka_fault("txn-marked");
+
+    if (m->cached) {
+        return;
+    }
 
     if (m->rc == KL_OK) {
         m->rc = kl_flush(m->part->log, &flushed);
@@ -270,12 +292,34 @@ ngx_kafka_mark_work(void *ctx)
 }
 
 
+/* In a thread. */
+static void
+ngx_kafka_mark_work(void *ctx)
+{
+    ngx_kafka_mark_task_t  *task = ctx;
+
+    ngx_kafka_mark(task->mark);
+}
+
+
 static void
 ngx_kafka_mark_done(void *ctx)
 {
     ngx_kafka_mark_task_t  *task = ctx;
-    ngx_kafka_mark_t       *m = task->mark;
-    ngx_kafka_drive_t      *d = m->drive;
+    ngx_kafka_drive_t      *d = task->mark->drive;
+
+    ngx_kafka_marked(task->mark);
+
+    if (--d->left == 0) {
+        ngx_kafka_drive_complete(d);
+    }
+}
+
+
+static void
+ngx_kafka_marked(ngx_kafka_mark_t *m)
+{
+    ngx_kafka_drive_t  *d = m->drive;
 
     switch (m->rc) {
 
@@ -289,10 +333,6 @@ ngx_kafka_mark_done(void *ctx)
 
     default:
         d->failed++;
-    }
-
-    if (--d->left == 0) {
-        ngx_kafka_drive_complete(d);
     }
 }
 
@@ -327,7 +367,8 @@ ngx_kafka_drive_complete(ngx_kafka_drive_t *d)
 
     /* if it gets lost, the transaction is driven again, which does nothing */
 
-    ngx_kafka_coord_unlock_later(b);
+    ngx_kafka_coord_later(b);
+    ngx_kafka_coord_unlock(b);
     kf_heap_free(&heap);
 
     ngx_kafka_fault("txn-completed");

@@ -207,6 +207,55 @@ test_restart(void)
 }
 
 
+/* Epochs that a partition has, and that the journal has lost. */
+static void
+test_seen(void)
+{
+    producer_t     a = producer("a"), b = producer("b"), c = producer("c"), n;
+    kc_txn_seen_t  seen[3];
+    uint64_t       before;
+
+    finish(5, &a, false);
+    a.epoch = got_epoch;
+
+    seen[0] = (kc_txn_seen_t) { a.pid, a.epoch };
+    seen[1] = (kc_txn_seen_t) { b.pid, (int16_t) (b.epoch + 1) };
+    seen[2] = (kc_txn_seen_t) { c.pid + 100, 9 };
+
+    before = kc_hash(&w.kc);
+    kc_txn_seen(&w.kc, seen, 3);
+    ok(kc_hash(&w.kc) == before, "nothing durable is changed");
+
+    n = producer("a");
+    is(n.pid, a.pid, "a partition has what the journal has: the same id");
+    is(n.epoch, a.epoch + 1, "and the next epoch");
+
+    implicit(&b, "t", 0);
+    is(init_as(5, "b", -1, -1), KF_ERR_CONCURRENT_TRANSACTIONS,
+       "a partition has more: what is under way is ended first");
+    drive();
+    n = producer("b");
+    ok(n.pid > c.pid, "then there is a new id");
+    is(n.epoch, 0, "and an epoch of its own");
+    is(w.call.wait, w.end, "durable before it is answered");
+    is(implicit(&b, "t", 0), KF_ERR_INVALID_PRODUCER_ID_MAPPING,
+       "the one before is fenced");
+    is(implicit(&n, "t", 0), 0, "the new one is served");
+    finish(5, &n, true);
+
+    b = producer("b");
+    is(b.pid, n.pid, "once is enough");
+    n = producer("c");
+    is(n.pid, c.pid, "who was not seen keeps its id");
+
+    seen[0] = (kc_txn_seen_t) { c.pid, 7 };
+    kc_txn_seen(&w.kc, seen, 1);
+    is(init_as(5, "c", n.pid, n.epoch), 0, "a producer that goes on");
+    ok(got_pid != n.pid && got_epoch == 0, "gets a new id, too");
+    txn_check("seen");
+}
+
+
 int
 main(void)
 {
@@ -224,6 +273,10 @@ main(void)
 
     txn_start();
     test_restart();
+    world_end(&w);
+
+    txn_start();
+    test_seen();
     world_end(&w);
 
     return done_testing();

@@ -12,8 +12,10 @@ use Time::HiRes qw(sleep time);
 use Kafka::Wire;
 use Test::KafkaNginx;
 
+our %config;                            # caching.t has its own
+
 my $t = Test::KafkaNginx->new(workers => 3,
-    config => { 'group.min.session.timeout.ms' => 1000 })->run;
+    config => { 'group.min.session.timeout.ms' => 1000, %config })->run;
 
 my @worker = $t->workers;
 my @c = map $t->client(worker => $_), @worker;

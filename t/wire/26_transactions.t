@@ -13,9 +13,11 @@ use Kafka::Batch;
 use Kafka::Wire;
 use Test::KafkaNginx;
 
+our %config;                            # caching.t has its own
+
 my $t = Test::KafkaNginx->new(workers => 3, config => {
     'transaction.abort.timed.out.transaction.cleanup.interval.ms' => 200,
-    })->run;
+    %config })->run;
 my @c = map $t->client(worker => $_), $t->workers;
 my $topic = "txn-$$";
 my $n = 0;
