@@ -7,10 +7,10 @@ want() {
     say "$1"
 }
 
-# Who is loaded in this repetition.
+# Who is loaded in this repetition; caching: with our other broker.
 those() {
     if [ "$n" -gt 0 ]; then
-        printf '%s\n' "${peers[@]}"
+        printf '%s\n' "${peers[@]/#broker/${1:-broker}}"
     else
         echo kafka
     fi
@@ -70,19 +70,24 @@ fetch() {                               # label batch requests
 }
 
 small() {                               # label mode conns arguments
-    local label=$1 mode=$2 conns=$3 t=bench-$1-$n-$$ who
+    local label=$1 mode=$2 conns=$3 t=bench-$1-$n-$$ who with=broker
 
     want "$label" || return 0
     shift 3
+
+    if [[ $label == *-caching ]]; then
+        with=caching
+        start_caching
+    elif [ "$mode" = offset-commit ]; then
+        probe "$label" 1
+    fi
 
     if [ "$mode" = produce ]; then
         on_floor "$label" produce "recv_floor $work/data/floor.log" \
             -n "$conns" -b 0 -r 100 -s "$(seconds 3)"
     fi
 
-    [ "$mode" != offset-commit ] || probe "$label" 1
-
-    for who in $(those); do
+    for who in $(those $with); do
         topic_cached "$who" "$t" -p 4
         on "$who" "$label" "$mode" -n "$conns" -p 4 -s "$(seconds 3)" -t "$t" \
             "$@"
@@ -121,19 +126,25 @@ rate() {                                # label [sync]
 # Ten records of 100 bytes to each partition in a transaction; the input has
 # batches of the same.
 txn() {                                 # label producers partitions sync input
-    local label=$1 t=bench-$1-$n-$$ create=topic_cached who
+    local label=$1 t=bench-$1-$n-$$ with=caching who
     local -a batch=(-b 1100 -r 100)
     local -a at=(-n "$2" -p "$3" -s "$(seconds 3)" "${batch[@]}" -t "$t")
 
     want "$label" || return 0
-    [ -z "$4" ] || { create=topic; probe "$label" "$3"; }
     [ -z "$5" ] || at+=(-i "$t-in")
 
-    for who in $(those); do
-        $create "$who" "$t" -p "$3"
+    if [ -n "$4" ]; then
+        with=broker
+        probe "$label" "$3"
+    else
+        start_caching
+    fi
+
+    for who in $(those $with); do
+        topic "$who" "$t" -p "$3"
 
         if [ -n "$5" ]; then
-            topic_cached "$who" "$t-in" -p "$2"
+            topic "$who" "$t-in" -p "$2"
             load produce -a "${address[$who]}" -t "$t-in" -p "$2" -n "$2" \
                 -q $((200 * $2)) "${batch[@]}" > /dev/null
         fi
@@ -181,12 +192,12 @@ zone() {
     local dir=$work/data/zone
 
     want zone || return 0
-    [ -n "${ours:-}" ] || return 0
+    [ "${#ours[@]}" -gt 0 ] || return 0
 
     address[fresh]=127.0.0.1:$second_port
     pid[fresh]=$(start_broker "$dir" "$second_port")
     topic fresh zone -p 200
-    on fresh zone zone -w broker -t zone -p 200 -q "$(times 2048)"
+    on fresh zone zone -t zone -p 200 -q "$(times 2048)"
     stop "${pid[fresh]}"
     rm -rf "$dir"
 }
@@ -197,7 +208,7 @@ start() {
     local t0 conf dir=$work/data/start
 
     want start || return 0
-    [ -n "${ours:-}" ] || return 0
+    [ "${#ours[@]}" -gt 0 ] || return 0
 
     stop "$(start_broker "$dir" "$second_port")"
     conf=$(ls "$dir"/run/*/nginx.conf)

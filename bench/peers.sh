@@ -1,9 +1,10 @@
 # Part of bench/run: what is loaded.  Peers are "broker" (ours, or the one that
-# BOOTSTRAP names), "kafka" (with KAFKA=1) and, for one measurement at a time,
-# a floor program.
+# BOOTSTRAP names), "caching" (another of ours, with write.caching), "kafka"
+# (with KAFKA=1) and, for one measurement at a time, a floor program.
 
 declare -A address pid
 peers=(broker)
+ours=()
 floor=
 
 build() {
@@ -20,11 +21,11 @@ build() {
     $cc $flags -o "$work/fsync_probe" "$here"/{fsync_probe,proc}.c -lpthread
 }
 
-# start_broker DIR PORT: one of ours; the pid goes to stdout
+# start_broker DIR PORT [CONFIG]: one of ours; the pid goes to stdout
 start_broker() {
     mkdir -p "$1"
-    "$top/tools/broker" start "$1/run" "$1/data" "$2" "$WORKERS" "$CONFIG" \
-        | tail -n 1
+    "$top/tools/broker" start "$1/run" "$1/data" "$2" "$WORKERS" \
+        "$CONFIG ${3:-}" | tail -n 1
 }
 
 stop() {
@@ -49,7 +50,7 @@ start_peers() {
         export BROKER_NGINX BROKER_MODULE
         address[broker]=127.0.0.1:$port
         pid[broker]=$(start_broker "$work/data/broker" "$port")
-        ours=${pid[broker]}
+        ours=("${pid[broker]}")
     fi
 
     if [ -n "$KAFKA" ]; then
@@ -65,9 +66,32 @@ start_peers() {
     done
 }
 
+# One with write.caching as a whole, when it is wanted first: an idle one would
+# share its memory with the one that is measured.
+start_caching() {
+    [ -z "${pid[caching]:-}" ] || return 0
+
+    if [ "${#ours[@]}" = 0 ]; then
+        address[caching]=${address[broker]}
+        pid[caching]=${pid[broker]}
+        return 0
+    fi
+
+    address[caching]=127.0.0.1:$caching_port
+    pid[caching]=$(start_broker "$work/data/caching" "$caching_port" \
+        write.caching=true)
+    ours+=("${pid[caching]}")
+}
+
 leave() {
+    local broker
+
     [ -z "$floor" ] || kill "$floor" 2>/dev/null || true
-    [ -z "${ours:-}" ] || stop "$ours"
+
+    for broker in "${ours[@]}"; do
+        stop "$broker"
+    done
+
     [ -z "${pid[kafka]:-}" ] || stop "${pid[kafka]}" TERM
     rm -rf "$work/data"
 }
@@ -92,8 +116,8 @@ on() {
 }
 
 load_peer() {
-    load "$mode" -a "${address[$who]}" -P "${pid[$who]}" -w "$who" \
-        -l "$label" "$@"
+    load "$mode" -a "${address[$who]}" -P "${pid[$who]}" \
+        -w "$([ "$who" = kafka ] && echo kafka || echo broker)" -l "$label" "$@"
 }
 
 # A JVM takes less and less CPU for a while: until a tenth is not won any more.

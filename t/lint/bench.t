@@ -30,7 +30,7 @@ symlink "$build/libkf.a", "$dir/libkf.a" or die "$dir/libkf.a: $!";
 my %env = (
     B => $dir, OUT => "$dir/results", REPS => 1, SCALE => 0.02,
     HEARTBEAT => 50, ONLY => '^(' . join('|', @tests) . ')$', KAFKA => '',
-    PORTS => join(' ', map $t->port($_), 0 .. 2),
+    PORTS => join(' ', map $t->port($_), 0 .. 3),
     BROKER_NGINX => $ENV{TEST_NGINX_BINARY} || '/usr/sbin/nginx',
     BROKER_MODULE => $ENV{TEST_NGINX_MODULE}
         || "$build/ngx_stream_kafka_module.so",
