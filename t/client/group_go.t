@@ -10,16 +10,7 @@ use Test::More;
 use Test::KafkaClient;
 use Test::KafkaGroup;
 
-tool('go');
-
-my $dir = cache() . '/go_groups';
-my $log = "$dir.log";
-
-system('mkdir', '-p', $dir) == 0 or die;
-system("cp -R " . here() . "/go_groups/. $dir") == 0 or die;
-system("cd $dir && mkdir -p bin && GOFLAGS=-mod=mod go build -o bin ./..."
-    . " </dev/null >$log 2>&1") == 0
-    or plan(skip_all => "Go's clients can't be built here; see $log");
+my $dir = gobin('go_groups');
 
 broker();
 
@@ -32,7 +23,7 @@ my %can = (
 for my $name (sort keys %can) {
     subtest $name => sub {
         scenario(name => $name, %{ $can{$name} },
-            command => sub { "$dir/bin/$name", @_ });
+            command => sub { "$dir/$name", @_ });
     };
 }
 

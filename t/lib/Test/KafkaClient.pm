@@ -17,10 +17,11 @@ use Test::KafkaNginx;
 
 use Exporter 'import';
 our @EXPORT = qw(broker bootstrap nginx finish tool cache cached here jars venv
-    java run_tap output kafka);
+    gobin java without run_tap output kafka);
 
 my ($here) = abs_path(__FILE__) =~ m{^(.*/t)/lib/Test/} or die;
 my $nginx;
+our $skip = sub { plan(skip_all => $_[0]) };
 
 
 sub here { "$here/client" }
@@ -58,7 +59,7 @@ sub finish {
 # Skips the whole test unless the tools are there.
 sub tool {
     for my $name (@_) {
-        plan(skip_all => "no $name")
+        $skip->("no $name")
             unless grep -x "$_/$name", split /:/, $ENV{PATH};
     }
 }
@@ -84,7 +85,7 @@ sub cached {
 
     if (!-e "$dir/.done") {
         make_path($dir);
-        $code->($dir) or plan(skip_all => "$what can't be had here");
+        $code->($dir) or $skip->("$what can't be had here");
         open my $f, '>', "$dir/.done" or die "$dir: $!";
     }
 
@@ -134,6 +135,42 @@ sub venv {
     });
 
     return "$dir/bin/python";
+}
+
+
+# The directory with the programs of a Go module of t/client, built.
+sub gobin {
+    my ($name) = @_;
+
+    tool('go');
+    my $from = here() . "/$name";
+    my $sum = Digest::MD5->new;
+
+    for my $path (sort glob "$from/*.* $from/*/*.*") {
+        open my $f, '<', $path or die "$path: $!";
+        $sum->addfile($f);
+    }
+
+    my $dir = cached("$name-" . substr($sum->hexdigest, 0, 8), $name, sub {
+        my $log = "$_[0].log";
+        return system("cp -R $from/. $_[0] && cd $_[0] && mkdir bin"
+            . " && GOFLAGS=-mod=mod go build -o bin ./... </dev/null"
+            . " >$log 2>&1") == 0;
+    });
+
+    return "$dir/bin";
+}
+
+
+# Why there is no such client, undef if there is: for a test of several, which
+# is not to be skipped as a whole.
+sub without {
+    my ($code) = @_;
+
+    local $skip = sub { die { why => $_[0] } };
+    return undef if eval { $code->(); 1 };
+    return $@->{why} if ref $@ eq 'HASH';
+    die $@;
 }
 
 
