@@ -358,8 +358,8 @@ void ngx_kafka_flush(ngx_kafka_broker_t *b, ngx_kafka_part_t *part);
 /*
  * The journal's end need not be flushed now: with what is appended next, or
  * when somebody wants it, or within a second.  want(): who waits for an offset
- * says so after adding the watch; nothing happens if a flush up to there has
- * been asked for already, by any worker.
+ * says so after adding the watch; if a flush up to there has been asked for
+ * already, by any worker, it is looked after within a second.
  */
 void ngx_kafka_journal_later(ngx_kafka_broker_t *b);
 void ngx_kafka_journal_want(ngx_kafka_broker_t *b, int64_t wait);

@@ -133,7 +133,15 @@ ngx_kafka_journal_want(ngx_kafka_broker_t *b, int64_t wait)
 {
     if (atomic_load(&b->zone->flush_asked) < wait) {
         ngx_kafka_flush(b, b->journal);
+        return;
     }
+
+    /*
+     * Another worker flushes it.  If that one dies, its successor does; but one
+     * that was leaving has none, so that this looks after it by itself.
+     */
+
+    ngx_kafka_journal_later(b);
 }
 
 
