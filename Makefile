@@ -131,7 +131,7 @@ $(B)/t/fuzz/%.t: t/fuzz/%.c t/lib/replay.c $(LIBFILES) $(FLAGS_FILE)
 	$(Q)$(CC) $(CFLAGS_ALL) -DCORPUS='"$(abspath t/fuzz/corpus)/$*"' \
 	    -MF $(@:.t=.d) -MT $@ -o $@ $< t/lib/replay.c $(LIBFILES) $(LIBS)
 
-$(B)/t/shim/%.so: t/shim/%.c $(FLAGS_FILE)
+$(B)/t/shim/%.so: t/shim/%.c $(FLAGS_FILE) | deps-run
 	@mkdir -p $(@D)
 	@echo "  LINK $@"
 	$(Q)$(CC) $(filter-out -fsanitize%,$(CFLAGS_ALL)) -shared -MF $(@:.so=.d) \

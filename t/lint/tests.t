@@ -34,6 +34,19 @@ my %named = map { $_ => 1 } $readme =~ /`make ([a-z][a-z-]+)/g;
 is(join(' ', grep !$target{$_}, sort keys %named), '',
     'the make targets that the docs name exist');
 
+# On a machine without a compiler, of all that make starts at once nothing may
+# compile before deps-run has installed one.
+my ($rule, %compiles) = '';
+seek $m, 0, 0;
+while (<$m>) {
+    $rule = $_ if /^\S.*?:(?!=)/;
+    $compiles{$rule} = 1 if /^\t.*\$\((CC|LINK)\)/;
+}
+
+ok(%compiles, 'the Makefile has rules that compile');
+is(join('', grep !/deps-|\$\(LIBFILES\)/, sort keys %compiles), '',
+    'what compiles waits for the compiler to be installed');
+
 is(join(' ', grep !-x, glob('tools/*'), '.ci/run'), '',
     'scripts are executable');
 
