@@ -34,6 +34,13 @@ kc_rc_t kc_create_topics(kc_t *kc, kc_call_t *call,
 kc_rc_t kc_auto_create_topic(kc_t *kc, kc_call_t *call, kf_str_t name,
     int16_t *error);
 
+/*
+ * Makes Kafka's internal topic of this name unless it is there: one partition,
+ * never written to, since what Kafka keeps in it is in the journal here.
+ * Clients and tools look it up.  A zone without room for it is no error.
+ */
+kc_rc_t kc_create_internal_topic(kc_t *kc, kc_call_t *call, kf_str_t name);
+
 kc_rc_t kc_create_partitions(kc_t *kc, kc_call_t *call,
     const kf_create_partitions_request_t *req,
     kf_create_partitions_response_t *rsp);

@@ -29,6 +29,7 @@ typedef struct {
     kc_t        *kc;
     kc_call_t   *call;
     bool         validate_only;
+    bool         internal;
     kc_map_t     names;                 /* of this request */
     kc_map_t     aliases;               /* of topics it creates */
     kc_bound_t  *bound;
@@ -149,17 +150,17 @@ kc_check_name(kc_create_t *c, kf_str_t name, kf_str_t alias, kc_created_t *out)
         return kc_refuse(out, KF_ERR_INVALID_TOPIC_EXCEPTION, kc_cstr(problem));
     }
 
-    if (kc_is_reserved(name)) {
-        return kc_refuse_text(out, KF_ERR_INVALID_TOPIC_EXCEPTION,
-                              "this name belongs to one of Kafka's internal "
-                              "topics, which this broker keeps in its journal");
-    }
-
     if (kc_topic_by_name(c->kc, name)) {
         return kc_refuse(out, KF_ERR_TOPIC_ALREADY_EXISTS,
                          kf_arena_printf(c->call->arena,
                                          "Topic '%.*s' already exists.",
                                          (int) name.len, name.data));
+    }
+
+    if (kc_is_reserved(name) && !c->internal) {
+        return kc_refuse_text(out, KF_ERR_INVALID_TOPIC_EXCEPTION,
+                              "this name belongs to one of Kafka's internal "
+                              "topics, which this broker keeps in its journal");
     }
 
     t = kc_topic_by_alias(c->kc, alias);
@@ -445,6 +446,7 @@ kc_create_one(kc_create_t *c, const kc_wish_t *wish, kc_created_t *out,
 
     memset(&r, 0, sizeof(r));
     r.name = wish->name;
+    r.internal = c->internal;
 
     alias_text = kf_arena_alloc(c->call->arena, (size_t) wish->name.len + 1);
     if (alias_text == NULL) {
@@ -600,13 +602,41 @@ kc_create_topics(kc_t *kc, kc_call_t *call,
 }
 
 
+/* One topic that nobody asked for by CreateTopics. */
+static kc_rc_t
+kc_create_implied(kc_create_t *c, const kc_wish_t *wish, int16_t *error)
+{
+    kc_rc_t       rc;
+    kc_created_t  out;
+
+    kf_init_create_topics_response_topics(&out);
+
+    kc_begin(c->kc, c->call->now);
+
+    rc = kc_create_one(c, wish, &out, false);
+
+    if (rc != KC_OK || out.error_code != KF_ERR_NONE) {
+        *error = out.error_code;
+        kc_abandon(c->kc);
+        kc_release_bound(c, NULL);
+        return rc;
+    }
+
+    rc = kc_commit(c->kc, &c->call->wait);
+
+    if (rc != KC_OK) {
+        kc_release_bound(c, NULL);
+    }
+
+    return rc;
+}
+
+
 kc_rc_t
 kc_auto_create_topic(kc_t *kc, kc_call_t *call, kf_str_t name, int16_t *error)
 {
-    kc_rc_t            rc;
     kc_wish_t          wish;
     kc_create_t        c;
-    kc_created_t       out;
     const kc_topic_t  *t;
 
     *error = KF_ERR_NONE;
@@ -636,24 +666,36 @@ kc_auto_create_topic(kc_t *kc, kc_call_t *call, kf_str_t name, int16_t *error)
     c.kc = kc;
     c.call = call;
 
-    kf_init_create_topics_response_topics(&out);
+    return kc_create_implied(&c, &wish, error);
+}
 
-    kc_begin(kc, call->now);
 
-    rc = kc_create_one(&c, &wish, &out, false);
+kc_rc_t
+kc_create_internal_topic(kc_t *kc, kc_call_t *call, kf_str_t name)
+{
+    int16_t            error;
+    kc_wish_t          wish;
+    kc_create_t        c;
+    const kc_topic_t  *t;
 
-    if (rc != KC_OK || out.error_code != KF_ERR_NONE) {
-        *error = out.error_code;
-        kc_abandon(kc);
-        kc_release_bound(&c, NULL);
-        return rc;
+    t = kc_topic_by_name(kc, name);
+
+    if (t) {
+        call->wait = t->changed;
+        return KC_OK;
     }
 
-    rc = kc_commit(kc, &call->wait);
+    call->wait = kc_topics_changed(kc);
 
-    if (rc != KC_OK) {
-        kc_release_bound(&c, NULL);
-    }
+    memset(&wish, 0, sizeof(kc_wish_t));
+    wish.name = name;
+    wish.num_partitions = 1;
+    wish.replication_factor = -1;
 
-    return rc;
+    memset(&c, 0, sizeof(kc_create_t));
+    c.kc = kc;
+    c.call = call;
+    c.internal = true;
+
+    return kc_create_implied(&c, &wish, &error);
 }

@@ -1,7 +1,7 @@
 /*
  * JoinGroup (key 11), versions 0-9; SyncGroup (14), 0-5; Heartbeat (12), 0-4;
  * LeaveGroup (13), 0-5; DescribeGroups (15), 0-6; ListGroups (16), 0-5;
- * DeleteGroups (42), 0-3; FindCoordinator (10), 0-6.
+ * DeleteGroups (42), 0-3.
  *
  *   decide ──KC_OK──> answer when the journal is flushed
  *     │  ^
@@ -43,8 +43,6 @@ static ngx_int_t ngx_kafka_member_park(ngx_kafka_request_t *r,
     void (*hurry)(ngx_kafka_request_t *r));
 static void ngx_kafka_member_cancel(ngx_kafka_request_t *r);
 static ngx_int_t ngx_kafka_client(ngx_kafka_request_t *r, kc_client_t *client);
-static int16_t ngx_kafka_coordinator_key(ngx_kafka_request_t *r, int8_t type,
-    kf_str_t key);
 
 
 /* --- JoinGroup ------------------------------------------------------------ */
@@ -545,113 +543,4 @@ ngx_kafka_delete_groups(ngx_kafka_request_t *r)
     }
 
     ngx_kafka_answer_when(r, &rsp, call.wait);
-}
-
-
-/* --- FindCoordinator ------------------------------------------------------ */
-
-#define NGX_KAFKA_KEY_GROUP  0
-#define NGX_KAFKA_KEY_TXN    1
-#define NGX_KAFKA_KEY_SHARE  2                  /* version 6, KIP-932 */
-
-
-/* This broker coordinates everything. */
-void
-ngx_kafka_find_coordinator(ngx_kafka_request_t *r)
-{
-    int16_t                                       error;
-    int32_t                                       i, port;
-    kf_str_t                                      host;
-    kf_find_coordinator_request_t                *req = r->body;
-    kf_find_coordinator_response_t                rsp;
-    kf_find_coordinator_response_coordinators_t  *c;
-
-    ngx_memzero(&rsp, sizeof(rsp));
-
-    if (ngx_kafka_advertised(r->conn, &host, &port) != NGX_OK) {
-        ngx_kafka_fail(r, "no address to advertise");
-        return;
-    }
-
-    if (r->header.api_version < 4) {
-        error = ngx_kafka_coordinator_key(r, req->key_type, req->key);
-
-        rsp.error_code = error;
-        rsp.node_id = error ? -1 : (int32_t) r->broker->node_id;
-        rsp.host = error ? (kf_str_t) kf_str("") : host;
-        rsp.port = error ? -1 : port;
-
-        ngx_kafka_note(r, error, (kf_str_t) kf_null_str);
-        ngx_kafka_answer(r, &rsp);
-        return;
-    }
-
-    rsp.coordinators_n = ngx_max(req->coordinator_keys_n, 0);
-    rsp.coordinators = ngx_kafka_calloc(r, rsp.coordinators_n,
-                                  kf_find_coordinator_response_coordinators_t);
-    if (rsp.coordinators == NULL) {
-        ngx_kafka_fail(r, "no memory");
-        return;
-    }
-
-    for (i = 0; i < rsp.coordinators_n; i++) {
-        c = &rsp.coordinators[i];
-        error = ngx_kafka_coordinator_key(r, req->key_type,
-                                          req->coordinator_keys[i]);
-
-        c->key = req->coordinator_keys[i];
-        c->error_code = error;
-        c->node_id = error ? -1 : (int32_t) r->broker->node_id;
-        c->host = error ? (kf_str_t) kf_str("") : host;
-        c->port = error ? -1 : port;
-        c->error_message = error ? (kf_str_t) kf_null_str
-                                 : (kf_str_t) kf_str("");
-
-        ngx_kafka_note(r, error, (kf_str_t) kf_null_str);
-    }
-
-    ngx_kafka_answer(r, &rsp);
-}
-
-
-/* A share coordinator's key is "group:topic id:partition". */
-static int16_t
-ngx_kafka_coordinator_key(ngx_kafka_request_t *r, int8_t type, kf_str_t key)
-{
-    uint32_t  i, partition, id;
-
-    if (r->header.api_version == 0) {
-        type = NGX_KAFKA_KEY_GROUP;
-    }
-
-    switch (type) {
-
-    case NGX_KAFKA_KEY_GROUP:
-    case NGX_KAFKA_KEY_TXN:
-        return KF_ERR_NONE;
-
-    case NGX_KAFKA_KEY_SHARE:
-        if (r->header.api_version < 6) {
-            return KF_ERR_INVALID_REQUEST;
-        }
-
-        for (i = key.len; i && key.data[i - 1] != ':'; i--) {
-            if (key.data[i - 1] < '0' || key.data[i - 1] > '9') {
-                return KF_ERR_INVALID_REQUEST;
-            }
-        }
-
-        partition = key.len - i;
-
-        if (i == 0 || partition == 0) {
-            return KF_ERR_INVALID_REQUEST;
-        }
-
-        for (id = 0, i--; i && key.data[i - 1] != ':'; i--, id++) { }
-
-        return i > 1 && id == 22 ? KF_ERR_NONE : KF_ERR_INVALID_REQUEST;
-
-    default:
-        return KF_ERR_INVALID_REQUEST;
-    }
 }

@@ -365,6 +365,42 @@ test_auto(void)
 
 
 static void
+test_internal(void)
+{
+    int64_t            end;
+    kf_str_t           name = s("__consumer_offsets");
+    const kc_topic_t  *t;
+    kc_config_entry_t  entries[] = {
+        { s("auto.create.topics.enable"), s("false") },
+        { s("num.partitions"), s("4") }
+    };
+
+    w.config.entries = entries;
+    w.config.count = 2;
+
+    is(kc_create_internal_topic(&w.kc, &w.call, name), KC_OK,
+       "an internal topic, whatever auto.create.topics.enable says");
+    t = kc_topic_by_name(&w.kc, name);
+    ok(t && t->internal, "is one");
+    is(t->partition_count, 1, "of one partition");
+    is(w.call.wait, w.end, "durably");
+
+    end = w.end;
+    w.call.wait = -1;
+    is(kc_create_internal_topic(&w.kc, &w.call, name), KC_OK, "again");
+    is(w.end, end, "nothing is written");
+    is(w.call.wait, end, "and the answer waits for the first");
+
+    is(create(&w, "__consumer_offsets", 1, NULL), KF_ERR_TOPIC_ALREADY_EXISTS,
+       "to create it is told that it exists");
+
+    w.config.count = 0;
+    world_check(&w, "internal");
+    is(delete(&w, "__consumer_offsets"), 0, "(deleted)");
+}
+
+
+static void
 test_delete(void)
 {
     kf_str_t                           names[2];
@@ -447,6 +483,7 @@ main(void)
     test_request();
     test_room();
     test_auto();
+    test_internal();
     test_delete();
 
     while ((t = kc_topic_next(&w.kc, after))) {

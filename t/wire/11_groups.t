@@ -34,6 +34,19 @@ for my $v (0 .. 6) {
         "FindCoordinator v$v: this broker");
 }
 
+my %internal = map { $_->{Name} => $_ } grep $_->{IsInternal},
+    @{ $c[1]->call('Metadata', 9, { Topics => undef })->{Topics} };
+is_deeply([map [@$_{qw(Name ErrorCode)}, scalar @{ $_->{Partitions} }],
+    values %internal], [['__consumer_offsets', 0, 1]],
+    'FindCoordinator: makes the internal topic appear, to all workers');
+is($c[2]->fetch('__consumer_offsets', 0, 0)->{ErrorCode}, 0,
+    'which can be fetched from');
+
+$c[0]->call('FindCoordinator', 1, { Key => 'x', KeyType => 1 });
+is($c[2]->call('Metadata', 9, { AllowAutoTopicCreation => 0,
+    Topics => [{ Name => '__transaction_state' }] })->{Topics}[0]{IsInternal},
+    1, 'and that of transactions');
+
 my $x = $c[0]->call('FindCoordinator', 6, { KeyType => 2, CoordinatorKeys =>
     ['g', 'g:AAAAAAAAAAAAAAAAAAAAAA:0', 'g:AAAA:0', 'g:AAAAAAAAAAAAAAAAAAAAAA:'],
     });
