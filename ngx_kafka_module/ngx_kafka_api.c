@@ -80,10 +80,21 @@ ngx_int_t
 ngx_kafka_call_begin(ngx_kafka_request_t *r, kc_call_t *call,
     void (*again)(ngx_kafka_request_t *r))
 {
+    if (ngx_kafka_call_try(r, call) != NGX_OK) {
+        ngx_kafka_park_ready(r, again);
+        return NGX_AGAIN;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_kafka_call_try(ngx_kafka_request_t *r, kc_call_t *call)
+{
     ngx_kafka_broker_t  *b = r->broker;
 
     if (ngx_kafka_coord_lock(b) != NGX_OK) {
-        ngx_kafka_park_ready(r, again);
         return NGX_AGAIN;
     }
 

@@ -72,6 +72,9 @@ void ngx_kafka_describe_quorum(ngx_kafka_request_t *r);
 ngx_int_t ngx_kafka_call_begin(ngx_kafka_request_t *r, kc_call_t *call,
     void (*again)(ngx_kafka_request_t *r));
 
+/* The same; NGX_AGAIN parks nothing. */
+ngx_int_t ngx_kafka_call_try(ngx_kafka_request_t *r, kc_call_t *call);
+
 /*
  * A coordinator call that failed as a whole: logs what the operator can do and
  * returns a retriable code for the client.

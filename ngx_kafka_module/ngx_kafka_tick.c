@@ -166,6 +166,10 @@ ngx_kafka_points_wake(ngx_kafka_broker_t *b)
 
     n = kc_woken_take(&b->kc, &hashes);
 
+    if (ngx_kafka_fault_fails("group-wake-up")) {
+        return;
+    }
+
     if (n == KC_WOKEN) {                /* there may be more than it notes */
 
         for (i = 0; i < NGX_KAFKA_POINTS; i++) {
