@@ -114,6 +114,8 @@ cmp_ok($stats->{commits}, '>', $seconds * 20, 'there were commits to lose');
 cmp_ok($stats->{generations}, '>', $seconds / 4, 'groups had generations');
 cmp_ok($stats->{$_}, '>', 0, "some: $_")
     for qw/ lost refused left vanished stalled rewound offsets_deleted /;
+like($t->error_log, qr/journal compacted up to/, 'the journal was compacted')
+    if $long;
 cmp_ok($reached, '>', 0, 'workers died inside');
 cmp_ok($p->{cuts}, '>', 0, 'the power was cut');
 
