@@ -114,6 +114,8 @@ struct ngx_kafka_broker_s {
     ngx_kafka_part_t      **points;             /* ngx_kafka_tick.c */
     ngx_queue_t             drives;             /* ngx_kafka_txn.c */
     ngx_event_t             sweep;
+    uint64_t                sweep_after;        /* the last it has looked at */
+    uint64_t                sweep_epoch;        /* … in this state */
     struct ngx_kafka_fired_s   *fired;          /* ngx_kafka_wake.c */
     ngx_event_t            *drain;              /* keeps an exiting worker */
     ngx_uint_t              waits;              /* in a row, for others */

@@ -17,6 +17,8 @@
  * timeout or a fencing, and those of workers that died.  It runs when the
  * coordinator says that there is such work, when the broker opens, and every
  * second while any is left; what somebody drives at this moment is younger.
+ * Many are begun some at a time, each sweep where the last one has stopped, so
+ * that those of a partition that has failed are in nobody's way.
  */
 
 #include "ngx_kafka_txn.h"
@@ -25,6 +27,7 @@
 #define NGX_KAFKA_SWEEP        1000     /* ms, while work is left */
 #define NGX_KAFKA_SWEEP_YOUNG  2000     /* ms: its own driver is at it */
 #define NGX_KAFKA_SWEEP_MAX    64       /* drives begun by one sweep */
+#define NGX_KAFKA_SWEEP_NEXT   10       /* ms, when there may be more */
 #define NGX_KAFKA_MARK_NOW     32       /* markers appended without a thread */
 
 
@@ -460,16 +463,21 @@ ngx_kafka_txn_sweep(ngx_kafka_broker_t *b, ngx_uint_t all)
     call.node_id = (int32_t) b->node_id;
     call.arena = &arena;
 
-    after = 0;
+    /* serials begin anew with the state */
+
+    after = b->sweep_epoch == b->epoch ? b->sweep_after : 0;
+    left = (after != 0);
     n = 0;
-    left = 0;
 
     while (n < NGX_KAFKA_SWEEP_MAX) {
         ngx_memzero(&work, sizeof(kc_txn_work_t));
 
-        if (kc_txn_next_prepared(&b->kc, &call, after, &work) != KC_OK
-            || work.step == KC_TXN_DONE)
-        {
+        if (kc_txn_next_prepared(&b->kc, &call, after, &work) != KC_OK) {
+            break;
+        }
+
+        if (work.step == KC_TXN_DONE) {
+            after = 0;
             break;
         }
 
@@ -492,6 +500,9 @@ ngx_kafka_txn_sweep(ngx_kafka_broker_t *b, ngx_uint_t all)
         n++;
     }
 
+    b->sweep_after = after;
+    b->sweep_epoch = b->epoch;
+
     ngx_kafka_coord_unlock(b);
     kf_heap_free(&heap);
 
@@ -500,7 +511,8 @@ ngx_kafka_txn_sweep(ngx_kafka_broker_t *b, ngx_uint_t all)
     }
 
     if (left) {
-        ngx_kafka_txn_sweep_later(b, NGX_KAFKA_SWEEP);
+        ngx_kafka_txn_sweep_later(b, n == NGX_KAFKA_SWEEP_MAX
+                                     ? NGX_KAFKA_SWEEP_NEXT : NGX_KAFKA_SWEEP);
     }
 }
 

@@ -14,18 +14,8 @@ use Test::More;
 
 use Test::KafkaNginx qw(wait_for);
 
-my $top = "$FindBin::Bin/../..";
-my $build = $ENV{TEST_BUILD} || "$top/build";
-my $shim = "$build/t/shim/held_sync.so";
+my $t = Test::KafkaNginx->new(workers => 1, slow_disk => 1);
 
-system('make', '-s', '-C', $top, "B=$build", $shim) == 0
-    or die "cannot build $shim\n";
-
-my $t = Test::KafkaNginx->new(workers => 1, preload => [$shim]);
-
-mkdir $t->dir . '/held';
-chmod 0777, $t->dir . '/held';
-my $held = $ENV{HELD_SYNC} = $t->dir . '/held/sync';
 $t->run;
 
 is($t->client->create_topic('t')->{ErrorCode}, 0, 'a topic');
@@ -57,12 +47,12 @@ ok(wait_for(sub { ($new) = grep { $_ != $old } $t->workers }, 60),
 my $d = $t->client(worker => $new);
 is(committed($d), -1, 'and open');
 
-$t->write_file($held, '');
+$t->hold_sync;
 kill 'CONT', $old;
-ok(wait_for(sub { -e "$held.reached" }, 60), 'the old one flushes');
+ok(wait_for(sub { -e "$t->{held}.reached" }, 60), 'the old one flushes');
 $t->{killed}{$old} = 1;
 kill 'KILL', $old;
-unlink $held;
+$t->release_sync;
 
 # The checkpoint of each minute would flush it, too.
 

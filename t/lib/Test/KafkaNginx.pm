@@ -59,6 +59,7 @@ sub new {
 
     $self->{dir} = tempdir('kafka-nginx-XXXXXX', TMPDIR => 1);
     chmod 0755, $self->{dir};
+    $self->shim_sync if $self->{slow_disk};
     $self->{version} = qx($nginx -V 2>&1);
 
     push @live, $self;
@@ -246,6 +247,7 @@ sub environment {
     my ($self) = @_;
 
     delete $ENV{MAKEFLAGS};
+    $ENV{HELD_SYNC} = $self->{held} if $self->{held};
     my @preload = @{ $self->{preload} || [] };
 
     if ($ENV{TEST_NGINX_SAN}) {
@@ -271,6 +273,45 @@ sub check_conf {
     $self->write_conf;
 
     return $self->nginx('-t');
+}
+
+
+# slow_disk => 1: no flush ends between hold_sync() and release_sync().
+sub shim_sync {
+    my ($self) = @_;
+    my $shim = "$self->{build}/t/shim/held_sync.so";
+
+    system('make', '-s', '-C', $top, "B=$self->{build}", $shim) == 0
+        or die "cannot build $shim\n";
+
+    # Workers leave a mark beside it, and may be another user's.
+    mkdir "$self->{dir}/held";
+    chmod 0777, "$self->{dir}/held";
+    $self->{held} = "$self->{dir}/held/sync";
+    push @{ $self->{preload} }, $shim;
+}
+
+
+sub hold_sync { $_[0]->write_file($_[0]{held}, '') }
+sub release_sync { unlink map "$_[0]{held}$_", '', '.reached' }
+
+
+# How large the journal is once it does not grow any more.
+sub journal_rests {
+    my ($self) = @_;
+    my $size = -1;
+
+    wait_for(sub {
+        my $was = $size;
+
+        sleep 0.5;
+        $size = 0;
+        $size += -s for glob $self->data . '/@journal-0/*.log';
+
+        return $size == $was;
+    }, 60);
+
+    return $size;
 }
 
 
