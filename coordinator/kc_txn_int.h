@@ -10,7 +10,7 @@
  * Memory, with nginx's slabs (powers of two up to 2 KiB): an id 256 bytes with
  * up to 48 of text, a transaction 256, 20 bytes for each partition in it with
  * room for 8, 16, …; a group in it 128; a staged offset 256, its metadata 16
- * and its length.  t/unit/coordinator_txn_size.c checks the numbers.
+ * and its length.  t/life/txn_limits.t measures an id.
  */
 
 #ifndef KC_TXN_INT_H

@@ -527,13 +527,15 @@ sub kill_worker {
 }
 
 
-# kill -9 of everything at once, as a crash of the machine's software would.
+# kill -9 of everything at once, as a crash of the machine's software would;
+# right after the call of what is given.
 sub kill_all {
-    my ($self) = @_;
+    my ($self, $last) = @_;
 
     my @all = $self->processes;
     my $master = $self->master;
     $self->{killed}{$_} = 1 for @all;
+    $last->() if $last;
     kill 'KILL', $master, @all;
     wait_for(sub { !(grep alive($_), $master, @all) && !$self->processes }, 20)
         or die "processes stay\n";
