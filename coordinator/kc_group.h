@@ -66,7 +66,6 @@ typedef struct {
 typedef struct {
     uint64_t  ticket;
     uint32_t  hash;                 /* of the group's id: the key to wait for */
-    int32_t   patience_ms;          /* the member's rebalance timeout */
     kf_str_t  member_id;            /* in the call's arena */
 } kc_park_t;
 

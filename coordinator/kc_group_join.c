@@ -101,7 +101,6 @@ kc_join_wait(kc_join_t *j, kc_group_t *g, kc_member_t *m)
 
     j->park->ticket = m->join_ticket;
     j->park->hash = kc_group_hash(g->by_id.key);
-    j->park->patience_ms = m->says->rebalance_ms;
     j->park->member_id = kf_arena_str(j->call->arena, m->by_id.key, &ok);
 
     return ok ? KC_PARK

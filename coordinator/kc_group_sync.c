@@ -223,7 +223,6 @@ kc_sync_group(kc_t *kc, kc_call_t *call, int16_t version,
 
     park->ticket = m->sync_ticket;
     park->hash = kc_group_hash(g->by_id.key);
-    park->patience_ms = m->says->rebalance_ms;
     park->member_id = req->member_id;
 
     return KC_PARK;

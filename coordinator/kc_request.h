@@ -37,9 +37,10 @@ kc_rc_t kc_auto_create_topic(kc_t *kc, kc_call_t *call, kf_str_t name,
 /*
  * Makes Kafka's internal topic of this name unless it is there: one partition,
  * never written to, since what Kafka keeps in it is in the journal here.
- * Clients and tools look it up.  A zone without room for it is no error.
+ * Clients and tools look it up.  false: it cannot be made, kc->problem says
+ * why.
  */
-kc_rc_t kc_create_internal_topic(kc_t *kc, kc_call_t *call, kf_str_t name);
+bool kc_create_internal_topic(kc_t *kc, kc_call_t *call, kf_str_t name);
 
 kc_rc_t kc_create_partitions(kc_t *kc, kc_call_t *call,
     const kf_create_partitions_request_t *req,

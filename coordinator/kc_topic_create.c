@@ -602,30 +602,54 @@ kc_create_topics(kc_t *kc, kc_call_t *call,
 }
 
 
-/* One topic that nobody asked for by CreateTopics. */
+/*
+ * A topic that nobody asked for by CreateTopics, unless it is there.  An
+ * internal one is for show, so one partition will do.
+ */
 static kc_rc_t
-kc_create_implied(kc_create_t *c, const kc_wish_t *wish, int16_t *error)
+kc_create_implied(kc_t *kc, kc_call_t *call, kf_str_t name, bool internal,
+    kc_created_t *out)
 {
-    kc_rc_t       rc;
-    kc_created_t  out;
+    kc_rc_t            rc;
+    kc_wish_t          wish;
+    kc_create_t        c;
+    const kc_topic_t  *t;
 
-    kf_init_create_topics_response_topics(&out);
+    kf_init_create_topics_response_topics(out);
 
-    kc_begin(c->kc, c->call->now);
+    t = kc_topic_by_name(kc, name);
 
-    rc = kc_create_one(c, wish, &out, false);
+    if (t) {
+        call->wait = t->changed;
+        return KC_OK;
+    }
 
-    if (rc != KC_OK || out.error_code != KF_ERR_NONE) {
-        *error = out.error_code;
-        kc_abandon(c->kc);
-        kc_release_bound(c, NULL);
+    call->wait = kc_topics_changed(kc);
+
+    memset(&wish, 0, sizeof(kc_wish_t));
+    wish.name = name;
+    wish.num_partitions = internal ? 1 : -1;
+    wish.replication_factor = -1;
+
+    memset(&c, 0, sizeof(kc_create_t));
+    c.kc = kc;
+    c.call = call;
+    c.internal = internal;
+
+    kc_begin(kc, call->now);
+
+    rc = kc_create_one(&c, &wish, out, false);
+
+    if (rc != KC_OK || out->error_code != KF_ERR_NONE) {
+        kc_abandon(kc);
+        kc_release_bound(&c, NULL);
         return rc;
     }
 
-    rc = kc_commit(c->kc, &c->call->wait);
+    rc = kc_commit(kc, &call->wait);
 
     if (rc != KC_OK) {
-        kc_release_bound(c, NULL);
+        kc_release_bound(&c, NULL);
     }
 
     return rc;
@@ -635,67 +659,47 @@ kc_create_implied(kc_create_t *c, const kc_wish_t *wish, int16_t *error)
 kc_rc_t
 kc_auto_create_topic(kc_t *kc, kc_call_t *call, kf_str_t name, int16_t *error)
 {
-    kc_wish_t          wish;
-    kc_create_t        c;
-    const kc_topic_t  *t;
+    bool          shown;
+    kc_rc_t       rc;
+    kc_created_t  out;
 
     *error = KF_ERR_NONE;
 
-    t = kc_topic_by_name(kc, name);
-
-    if (t) {
-        call->wait = t->changed;
-        return KC_OK;
-    }
-
-    call->wait = kc_topics_changed(kc);
-
-    if (!kc_broker_config_int(kc, call->config, KC_AUTO_CREATE_TOPICS_ENABLE)) {
+    if (kc_topic_by_name(kc, name) == NULL
+        && !kc_broker_config_int(kc, call->config,
+                                 KC_AUTO_CREATE_TOPICS_ENABLE))
+    {
+        call->wait = kc_topics_changed(kc);
         *error = kc_topic_name_problem(name)
                  ? KF_ERR_INVALID_TOPIC_EXCEPTION
                  : KF_ERR_UNKNOWN_TOPIC_OR_PARTITION;
         return KC_OK;
     }
 
-    memset(&wish, 0, sizeof(kc_wish_t));
-    wish.name = name;
-    wish.num_partitions = -1;
-    wish.replication_factor = -1;
+    shown = kf_str_eq(name, kf_str("__consumer_offsets"))
+            || kf_str_eq(name, kf_str("__transaction_state"));
 
-    memset(&c, 0, sizeof(kc_create_t));
-    c.kc = kc;
-    c.call = call;
+    rc = kc_create_implied(kc, call, name, shown, &out);
+    *error = out.error_code;
 
-    return kc_create_implied(&c, &wish, error);
+    return rc;
 }
 
 
-kc_rc_t
+bool
 kc_create_internal_topic(kc_t *kc, kc_call_t *call, kf_str_t name)
 {
-    int16_t            error;
-    kc_wish_t          wish;
-    kc_create_t        c;
-    const kc_topic_t  *t;
+    kc_created_t  out;
 
-    t = kc_topic_by_name(kc, name);
-
-    if (t) {
-        call->wait = t->changed;
-        return KC_OK;
+    if (kc_create_implied(kc, call, name, true, &out) != KC_OK) {
+        return false;
     }
 
-    call->wait = kc_topics_changed(kc);
+    if (out.error_code) {
+        kc_fail(kc, KC_OK, "%.*s", (int) out.error_message.len,
+                out.error_message.data);
+        return false;
+    }
 
-    memset(&wish, 0, sizeof(kc_wish_t));
-    wish.name = name;
-    wish.num_partitions = 1;
-    wish.replication_factor = -1;
-
-    memset(&c, 0, sizeof(kc_create_t));
-    c.kc = kc;
-    c.call = call;
-    c.internal = true;
-
-    return kc_create_implied(&c, &wish, &error);
+    return true;
 }

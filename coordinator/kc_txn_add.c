@@ -250,6 +250,12 @@ kc_add_resolve(kc_t *kc, kc_call_t *call, const kc_add_topic_t *in, int32_t n,
                 continue;
             }
 
+            if (t->internal) {          /* no client may write to them */
+                op[j].partition_error_code = KF_ERR_TOPIC_AUTHORIZATION_FAILED;
+                p->unknown = true;
+                continue;
+            }
+
             p->places[p->n].topic_id = t->id;
             p->places[p->n++].partition = in[i].partitions[j];
         }

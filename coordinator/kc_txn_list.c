@@ -6,68 +6,23 @@
 #include "kc_regex.h"
 #include "kc_txn_int.h"
 
-#define KC_OFFSETS_TOPIC       "__consumer_offsets"
-#define KC_OFFSETS_PARTITIONS  50           /* Kafka's default */
-
 
 /* --- DescribeTransactions ------------------------------------------------ */
 
-/* Java's hash of a string, of its UTF-16 form. */
-static uint32_t
-kc_java_hash(kf_str_t s)
-{
-    uint32_t  i, h = 0, code, more;
-
-    for (i = 0; i < s.len; ) {
-        code = s.data[i++];
-        more = code >= 0xf0 ? 3 : code >= 0xe0 ? 2 : code >= 0xc0 ? 1 : 0;
-        code &= more ? 0x3fu >> more : 0xffu;
-
-        while (more-- && i < s.len) {
-            code = code << 6 | (s.data[i++] & 0x3f);
-        }
-
-        if (code > 0xffff) {
-            code -= 0x10000;
-            h = h * 31 + (0xd800 + (code >> 10));
-            code = 0xdc00 + (code & 0x3ff);
-        }
-
-        h = h * 31 + code;
-    }
-
-    return h;
-}
-
-
-/* Groups are shown as the partitions that Kafka would keep their offsets in. */
+/* Groups are shown as the topic that Kafka keeps their offsets in. */
 static bool
-kc_describe_groups_of(kc_call_t *call, const kc_txn_t *t,
+kc_describe_groups_of(kc_call_t *call,
     kf_describe_transactions_response_topics_t *out)
 {
-    bool                   seen[KC_OFFSETS_PARTITIONS] = { false };
-    int32_t                p;
-    const kc_txn_group_t  *tg;
+    out->topic = kf_str("__consumer_offsets");
+    out->partitions = kf_arena_array(call->arena, 1, sizeof(int32_t));
 
-    for (tg = kc_map_next(&t->open->groups, kf_null_str); tg;
-         tg = kc_map_next(&t->open->groups, tg->by_id.key))
-    {
-        seen[(kc_java_hash(tg->by_id.key) & 0x7fffffff)
-             % KC_OFFSETS_PARTITIONS] = true;
-    }
-
-    out->topic = kf_str(KC_OFFSETS_TOPIC);
-    out->partitions = kf_arena_array(call->arena, KC_OFFSETS_PARTITIONS,
-                                     sizeof(int32_t));
     if (out->partitions == NULL) {
         return false;
     }
 
-    for (p = 0; p < KC_OFFSETS_PARTITIONS; p++) {
-        if (seen[p]) {
-            out->partitions[out->partitions_n++] = p;
-        }
-    }
+    out->partitions[0] = 0;
+    out->partitions_n = 1;
 
     return true;
 }
@@ -114,7 +69,7 @@ kc_describe_parts(kc_t *kc, kc_call_t *call, const kc_txn_t *t,
     }
 
     if (ok && o->groups.count) {
-        ok = kc_describe_groups_of(call, t, &out->topics[out->topics_n++]);
+        ok = kc_describe_groups_of(call, &out->topics[out->topics_n++]);
     }
 
     return ok;

@@ -130,6 +130,7 @@ struct ngx_kafka_broker_s {
     unsigned                recovering:1;       /* a task is under way */
     unsigned                finishing:1;        /* … the last one out */
     unsigned                finished:1;
+    unsigned                topicless:1;        /* FindCoordinator told it */
 };
 
 /*

@@ -429,7 +429,10 @@ ngx_kafka_delete_records_one(ngx_kafka_request_t *r, kf_str_t topic,
     if (out->error_code == KF_ERR_NONE) {
         part = ngx_kafka_topic_part(r->broker, t, out->partition_index);
 
-        if (part == NULL) {
+        if (t->internal) {
+            out->error_code = KF_ERR_INVALID_TOPIC_EXCEPTION;
+
+        } else if (part == NULL) {
             out->error_code = KF_ERR_UNKNOWN_TOPIC_OR_PARTITION;
 
         } else if (t->log.compacted && t->log.retention_ms == -1

@@ -89,24 +89,41 @@ ngx_kafka_find_coordinator(ngx_kafka_request_t *r)
 
 /*
  * The answer waits for the topic to be durable.  It is for show: where it can't
- * be made, which is logged, the coordinator is found all the same.
+ * be made the coordinator is found all the same, and each worker says so once.
  */
 static void
 ngx_kafka_coordinator_topic(ngx_kafka_request_t *r, kc_call_t *call)
 {
+    kf_str_t                        name;
+    ngx_kafka_broker_t             *b = r->broker;
     kf_find_coordinator_request_t  *req = r->body;
+
+    if (r->header.api_version >= 4 && req->coordinator_keys_n <= 0) {
+        return;
+    }
 
     switch (req->key_type) {
 
     case NGX_KAFKA_KEY_GROUP:
-        (void) kc_create_internal_topic(&r->broker->kc, call,
-                                        kf_str("__consumer_offsets"));
+        name = (kf_str_t) kf_str("__consumer_offsets");
         break;
 
     case NGX_KAFKA_KEY_TXN:
-        (void) kc_create_internal_topic(&r->broker->kc, call,
-                                        kf_str("__transaction_state"));
+        name = (kf_str_t) kf_str("__transaction_state");
         break;
+
+    default:
+        return;
+    }
+
+    if (!kc_create_internal_topic(&b->kc, call, name) && !b->topicless) {
+        b->topicless = 1;
+
+        ngx_log_error(NGX_LOG_WARN, b->log, 0,
+                      "kafka_broker \"%V\": topic \"%*s\", which some tools "
+                      "look for, cannot be made: %*s", &b->name,
+                      (size_t) name.len, name.data,
+                      (size_t) b->kc.problem.len, b->kc.problem.data);
     }
 }
 

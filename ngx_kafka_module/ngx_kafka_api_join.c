@@ -9,7 +9,7 @@
  *   parked at the group's point ──group changed──> poll ──KC_OK──> answer
  *     │  ^                                          │
  *     v  └──────────────── KC_PARK ─────────────────┘
- *   looks after its member's rebalance timeout, in case a wake-up was lost
+ *   looks every few seconds, in case a wake-up was lost
  *
  * The state keeps no pointer to a parked request, only a ticket in the member.
  * Parking adds its watch while the coordinator's lock is still held, so that no
@@ -21,7 +21,8 @@
 #include "../coordinator/kc_group.h"
 
 
-#define NGX_KAFKA_ROUND_MIN  1000               /* ms until it looks itself */
+/* ms until it looks itself: well before a client gives up */
+#define NGX_KAFKA_ROUND_LOOK  5000
 
 
 typedef union {
@@ -346,15 +347,13 @@ ngx_kafka_round_timer(ngx_kafka_request_t *r)
     r->timer.data = r;
     r->timer.log = r->conn->connection->log;
 
-    ngx_add_timer(&r->timer, (ngx_msec_t) ngx_max(m->park.patience_ms,
-                                                  NGX_KAFKA_ROUND_MIN));
+    ngx_add_timer(&r->timer, NGX_KAFKA_ROUND_LOOK);
 }
 
 
 /*
- * The round may be another's, so this is no deadline: without an answer the
- * wait goes on.  With one, the wake-up may be on its way; if it does not come,
- * it was lost.
+ * Without an answer the wait goes on.  With one, the wake-up may be on its way;
+ * if it does not come, it was lost.
  */
 static void
 ngx_kafka_round_look(ngx_event_t *ev)
@@ -364,6 +363,10 @@ ngx_kafka_round_look(ngx_event_t *ev)
     ngx_kafka_request_t         *r = ev->data;
     ngx_kafka_round_t           *m = r->ctx;
     ngx_kafka_round_response_t   rsp;
+
+    if (r->watch.part == NULL) {
+        return;                         /* woken: it runs in this turn */
+    }
 
     if (ngx_kafka_call_try(r, &call) != NGX_OK) {
         ngx_kafka_round_timer(r);

@@ -39,7 +39,7 @@ typedef struct {
 static ngx_kafka_producers_ctx_t *ngx_kafka_producers_ctx(
     ngx_kafka_request_t *r, size_t n);
 static int16_t ngx_kafka_producers_part(ngx_kafka_request_t *r, kf_str_t topic,
-    int32_t index, void *out);
+    int32_t index, bool writes, void *out);
 static void ngx_kafka_producers_post(ngx_kafka_request_t *r,
     void (*work)(void *data), void (*done)(void *data));
 static void ngx_kafka_describe_producers_work(void *data);
@@ -75,10 +75,13 @@ ngx_kafka_producers_ctx(ngx_kafka_request_t *r, size_t n)
 }
 
 
-/* Kafka's code; NONE: an item of the context refers to the partition. */
+/*
+ * Kafka's code; NONE: an item of the context refers to the partition.  Nothing
+ * is written to the internal topics.
+ */
 static int16_t
 ngx_kafka_producers_part(ngx_kafka_request_t *r, kf_str_t topic, int32_t index,
-    void *out)
+    bool writes, void *out)
 {
     int16_t                      error;
     kf_uuid_t                    none;
@@ -91,6 +94,10 @@ ngx_kafka_producers_part(ngx_kafka_request_t *r, kf_str_t topic, int32_t index,
     ngx_memzero(&none, sizeof(kf_uuid_t));
 
     error = ngx_kafka_find_topic(r, false, topic, none, &t);
+
+    if (error == KF_ERR_NONE && writes && t->internal) {
+        error = KF_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+    }
 
     if (error == KF_ERR_NONE) {
         part = ngx_kafka_topic_part(r->broker, t, index);
@@ -187,7 +194,8 @@ ngx_kafka_describe_producers(ngx_kafka_request_t *r)
             p = &out->partitions[j];
             p->partition_index = req->topics[i].partition_indexes[j];
             p->error_code = ngx_kafka_producers_part(r, out->name,
-                                                     p->partition_index, p);
+                                                     p->partition_index, false,
+                                                     p);
         }
     }
 
@@ -356,7 +364,7 @@ ngx_kafka_write_txn_markers(ngx_kafka_request_t *r)
                 p->partition_index = m->topics[j].partition_indexes[k];
                 p->error_code = ngx_kafka_producers_part(r, topic->name,
                                                          p->partition_index,
-                                                         p);
+                                                         true, p);
                 if (p->error_code) {
                     continue;
                 }

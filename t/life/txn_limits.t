@@ -49,7 +49,7 @@ sub timed {
 sub broker {
     my ($partitions, $producers, $names, $open, $large, %config) = @_;
 
-    my ($zone) = sort { $b <=> $a } (1 << 15) * ($partitions + 1),
+    my ($zone) = sort { $b <=> $a } (1 << 15) * ($partitions + 3),
         (1 << 13) * $producers,
         2.5 * (256 * $names + 1024 * $open + 64 * $large), 2 << 20;
 

@@ -332,6 +332,7 @@ static void
 test_auto(void)
 {
     int16_t            error;
+    const kc_topic_t  *t;
     int64_t            end;
     kc_config_entry_t  off = { s("auto.create.topics.enable"), s("false") };
     kc_config_entry_t  many = { s("num.partitions"), s("4") };
@@ -351,8 +352,13 @@ test_auto(void)
 
     kc_auto_create_topic(&w.kc, &w.call, s("a/b"), &error);
     is(error, KF_ERR_INVALID_TOPIC_EXCEPTION, "a bad name");
-    kc_auto_create_topic(&w.kc, &w.call, s("__transaction_state"), &error);
+    kc_auto_create_topic(&w.kc, &w.call, s("__share_group_state"), &error);
     is(error, KF_ERR_INVALID_TOPIC_EXCEPTION, "an internal name");
+    kc_auto_create_topic(&w.kc, &w.call, s("__transaction_state"), &error);
+    is(error, 0, "one that is there for show");
+    t = kc_topic_by_name(&w.kc, s("__transaction_state"));
+    ok(t && t->internal && t->partition_count == 1, "is internal");
+    is(delete(&w, "__transaction_state"), 0, "(deleted)");
 
     w.config.entries = &off;
     kc_auto_create_topic(&w.kc, &w.call, s("auto2"), &error);
@@ -378,7 +384,7 @@ test_internal(void)
     w.config.entries = entries;
     w.config.count = 2;
 
-    is(kc_create_internal_topic(&w.kc, &w.call, name), KC_OK,
+    ok(kc_create_internal_topic(&w.kc, &w.call, name),
        "an internal topic, whatever auto.create.topics.enable says");
     t = kc_topic_by_name(&w.kc, name);
     ok(t && t->internal, "is one");
@@ -387,7 +393,7 @@ test_internal(void)
 
     end = w.end;
     w.call.wait = -1;
-    is(kc_create_internal_topic(&w.kc, &w.call, name), KC_OK, "again");
+    ok(kc_create_internal_topic(&w.kc, &w.call, name), "again");
     is(w.end, end, "nothing is written");
     is(w.call.wait, end, "and the answer waits for the first");
 
@@ -397,6 +403,12 @@ test_internal(void)
     w.config.count = 0;
     world_check(&w, "internal");
     is(delete(&w, "__consumer_offsets"), 0, "(deleted)");
+
+    is(create(&w, "__consumer.offsets", 1, NULL), 0, "one that collides");
+    ok(!kc_create_internal_topic(&w.kc, &w.call, name), "is in the way");
+    ok(strstr(c(w.kc.problem), "__consumer.offsets") != NULL,
+       "which the problem names");
+    is(delete(&w, "__consumer.offsets"), 0, "(deleted)");
 }
 
 

@@ -47,6 +47,29 @@ is($c[2]->call('Metadata', 9, { AllowAutoTopicCreation => 0,
     Topics => [{ Name => '__transaction_state' }] })->{Topics}[0]{IsInternal},
     1, 'and that of transactions');
 
+# Nothing writes to them but what does not exist here.
+
+my @parts = ({ Name => '__consumer_offsets', Partitions => [0],
+    PartitionIndexes => [0] });
+my $p = $c[0]->init_producer(transactional_id => "internal-$$");
+
+is_deeply([map $_->{PartitionErrorCode}, map @{ $_->{ResultsByPartition} },
+    @{ $c[0]->call('AddPartitionsToTxn', 3, { V3AndBelowTransactionalId =>
+        "internal-$$", V3AndBelowProducerId => $p->{ProducerId},
+        V3AndBelowProducerEpoch => $p->{ProducerEpoch},
+        V3AndBelowTopics => [@parts, { Name => $topic, Partitions => [0] }] })
+    ->{ResultsByTopicV3AndBelow} }], [29, 55],
+    'AddPartitionsToTxn: none of an internal topic');
+is($c[0]->call('DeleteRecords', 2, { TimeoutMs => 9000, Topics => [{
+    Name => '__consumer_offsets', Partitions => [{ PartitionIndex => 0,
+    Offset => -1 }] }] })->{Topics}[0]{Partitions}[0]{ErrorCode}, 17,
+    'DeleteRecords: nor its records');
+$c[0]->call('WriteTxnMarkers', 1, { Markers => [{ ProducerId => 7,
+    ProducerEpoch => 0, TransactionResult => 0, CoordinatorEpoch => 0,
+    Topics => \@parts }] });
+is($c[0]->list_offset('__consumer_offsets', 0, -1)->{Offset}, 0,
+    'WriteTxnMarkers: it stays empty');
+
 my $x = $c[0]->call('FindCoordinator', 6, { KeyType => 2, CoordinatorKeys =>
     ['g', 'g:AAAAAAAAAAAAAAAAAAAAAA:0', 'g:AAAA:0', 'g:AAAAAAAAAAAAAAAAAAAAAA:'],
     });
