@@ -20,7 +20,9 @@
  *   ngx_kafka_wake.c            worker slots, eventfds, watches
  *   ngx_kafka_tick.c            the coordinator's timers, points for groups
  *   ngx_kafka_flush.c           group commit on the thread pool
- *   ngx_kafka_job.c             background jobs: retention, checkpoints, …
+ *   ngx_kafka_job.c             background jobs: when which one runs
+ *   ngx_kafka_upkeep.c          … retention, checkpoints, a clean stop
+ *   ngx_kafka_reopen.c          … partitions that have failed, back from disk
  *   ngx_kafka_topics.c          the worker's own table of topics
  *   ngx_kafka_conn.c            connections: frames in, answers out, in order
  *   ngx_kafka_read.c            input: bytes to frames, the memory budget
