@@ -32,6 +32,7 @@
  *   ngx_kafka_var.c             variables and the access log
  *   ngx_kafka_advertise.c       which address clients are told
  *   ngx_kafka_api*.c            one file per API family
+ *   ngx_kafka_produce_*.c       Produce, from the append to the answer
  *
  * The path of a request: read → frame → decode → authorize → dispatch → decide
  * → append → replay → park or answer → encode → write.
