@@ -2,7 +2,7 @@
  * The record of a power-cut run: what was done to the files below one
  * directory, in the order in which it was done.
  *
- * powercut.c (preloaded into every process of the broker) appends to it,
+ * powercut*.c (preloaded into every process of the broker) append to it,
  * rebuild.c reads it.  The record is one file in memory, mapped by everybody:
  * a header, then entries one after the other.  An entry is visible when `tail`
  * has passed it; one that starts at `tail` with `pending` set belongs to a call

@@ -8,6 +8,7 @@ WARN    := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
            -Wmissing-prototypes -Wvla
 FLAGS   := -std=gnu11 -O2 -g $(WARN)
 LOAD    := $(wildcard t/soak/*.c)
+SHIM    := $(wildcard t/power/powercut*.c)
 
 all: $(T)/load $(T)/rebuild $(T)/fsops $(T)/powercut.so
 
@@ -20,8 +21,8 @@ $(T)/rebuild: t/power/rebuild.c t/power/powercut.h | $(T)
 $(T)/fsops: t/power/fsops.c | $(T)
 	$(CC) $(FLAGS) -o $@ $<
 
-$(T)/powercut.so: t/power/powercut.c t/power/powercut.h | $(T)
-	$(CC) $(FLAGS) -fPIC -shared -o $@ $< -ldl -lpthread
+$(T)/powercut.so: $(SHIM) $(wildcard t/power/*.h) | $(T)
+	$(CC) $(FLAGS) -fPIC -shared -o $@ $(SHIM) -ldl -lpthread
 
 $(T):
 	mkdir -p $@
