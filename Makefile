@@ -211,7 +211,7 @@ fuzz-replay: deps-check $(FUZZ)
 # its summary ends the output.
 check: deps-check all tests ## everything; CI runs this
 	@rc=0; \
-	$(MAKE) B=$(B)-clang CC=clang OPT='-O1 -g' lib tests || rc=1; \
+	$(MAKE) B=$(B)-clang CC=clang OPT='-O1 -g' all tests || rc=1; \
 	$(MAKE) B=$(B)-asan SAN=address,undefined OPT='-O1 -g' asan-check || rc=1; \
 	[ $$rc = 0 ] || echo "FAILED ABOVE: the clang build or the sanitizers"; \
 	$(PROVE) -j$(J) --directives $(UNIT) $(FUZZ) $(SIM) \

@@ -238,7 +238,7 @@ kc_replay_end(kc_t *kc)
 kc_rc_t
 kc_replay(kc_t *kc, const uint8_t *batch, size_t len, int64_t end)
 {
-    bool            skip;
+    bool            skip = false;
     kc_rc_t         rc;
     kf_batch_t      b;
     kf_record_t     record;

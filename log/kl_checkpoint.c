@@ -32,7 +32,7 @@ static const char  kl_checkpoint_format[] =
 kl_rc_t
 kl_checkpoint_read(kl_log_t *log, kl_checkpoint_t *c)
 {
-    int       clean, used, n;
+    int       clean = 0, used, n;
     char     *text;
     size_t    len, body;
     kl_rc_t   rc;
@@ -199,7 +199,7 @@ kl_rc_t
 kl_checkpoint_locked(kl_log_t *log, bool clean)
 {
     bool              rolled;
-    size_t            len;
+    size_t            len = 0;
     int64_t           flushed;
     kl_rc_t           rc;
     uint8_t          *producers;

@@ -83,7 +83,7 @@ kl_recover_corrupt(kl_log_t *log, int64_t base, int64_t pos, const char *why)
 static void
 kl_recover_keep(kl_recovery_t *r, kl_file_t *f, int64_t pos, int64_t size)
 {
-    int      fd, i;
+    int      fd = -1, i;
     char     name[64], path[KL_PATH_MAX];
     int64_t  from = pos;
     ssize_t  n;

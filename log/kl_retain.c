@@ -277,8 +277,8 @@ kl_retain(kl_log_t *log, const kl_config_t *cf, int64_t now_ms, int64_t upto,
 kl_rc_t
 kl_drop_below(kl_log_t *log, int64_t offset)
 {
-    size_t       i, n;
-    int64_t     *bases, size;
+    size_t       i, n = 0;
+    int64_t     *bases = NULL, size;
     kl_rc_t      rc;
     kl_pub_t     pub;
     kl_cut_t     cut;

@@ -401,11 +401,11 @@ kl_rc_t
 kl_txn_index_end(kl_txn_writer_t *w, kl_pub_t *pub)
 {
     int                fd;
-    size_t             i, n;
+    size_t             i, n = 0;
     kl_rc_t            rc;
     struct stat        st;
     kl_txn_entry_t     t;
-    kl_txn_segment_t  *list;
+    kl_txn_segment_t  *list = NULL;
 
     pub->txn_n = 0;
     pub->aborted_last = -1;

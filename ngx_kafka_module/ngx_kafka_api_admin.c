@@ -421,6 +421,7 @@ ngx_kafka_delete_records_one(ngx_kafka_request_t *r, kf_str_t topic,
     ngx_kafka_offsets_t    o;
     ngx_kafka_trim_ctx_t  *ctx = r->ctx;
 
+    part = NULL;
     ngx_memzero(&none, sizeof(kf_uuid_t));
 
     out->low_watermark = -1;

@@ -165,6 +165,8 @@ ngx_kafka_list_offsets_one(ngx_kafka_request_t *r,
     ngx_kafka_offsets_ctx_t    *ctx = r->ctx;
     kf_list_offsets_request_t  *req = r->body;
 
+    part = NULL;
+
     out->partition_index = in->partition_index;
     out->timestamp = -1;
     out->offset = -1;

@@ -257,6 +257,8 @@ ngx_kafka_produce_check(ngx_kafka_request_t *r, ngx_kafka_produce_part_t *p,
     ngx_kafka_topic_t       *t;
     ngx_kafka_produce_ctx_t *ctx = r->ctx;
 
+    t = NULL;
+
     if (error == KF_ERR_NONE) {
         error = ngx_kafka_find_topic(r, by_id, name, id, &t);
     }

@@ -91,6 +91,7 @@ ngx_kafka_producers_part(ngx_kafka_request_t *r, kf_str_t topic, int32_t index,
     ngx_kafka_producers_ctx_t   *ctx = r->ctx;
     ngx_kafka_producers_item_t  *it;
 
+    part = NULL;
     ngx_memzero(&none, sizeof(kf_uuid_t));
 
     error = ngx_kafka_find_topic(r, false, topic, none, &t);
