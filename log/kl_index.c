@@ -104,8 +104,8 @@ kl_index_write(kl_log_t *log, kl_file_t *f, kl_pub_t *pub, bool last)
     }
 
     for (i = 0, p = buf; i < pub->index_pending_n; i++) {
-        kl_put32(p, (uint32_t) (pub->index_pending[i].offset - f->base));
-        kl_put32(p + 4, (uint32_t) pub->index_pending[i].pos);
+        kf_put_be32(p, (uint32_t) (pub->index_pending[i].offset - f->base));
+        kf_put_be32(p + 4, (uint32_t) pub->index_pending[i].pos);
         p += KL_INDEX_ENTRY;
     }
 
@@ -127,8 +127,8 @@ kl_index_write(kl_log_t *log, kl_file_t *f, kl_pub_t *pub, bool last)
     }
 
     for (i = 0, p = buf; i < pub->time_pending_n; i++) {
-        kl_put64(p, (uint64_t) pub->time_pending[i].ts_ms);
-        kl_put32(p + 8, (uint32_t) (pub->time_pending[i].offset - f->base));
+        kf_put_be64(p, (uint64_t) pub->time_pending[i].ts_ms);
+        kf_put_be32(p + 8, (uint32_t) (pub->time_pending[i].offset - f->base));
         p += KL_TIME_ENTRY;
     }
 
@@ -210,7 +210,7 @@ kl_index_search(int fd, int64_t n, uint32_t key, int half)
             return 0;
         }
 
-        if (kl_get32(e + half) <= key) {
+        if (kf_be32(e + half) <= key) {
             lo = mid;
         } else {
             hi = mid;
@@ -221,8 +221,8 @@ kl_index_search(int fd, int64_t n, uint32_t key, int half)
                    lo * KL_INDEX_ENTRY);
 
     for (i = got / KL_INDEX_ENTRY - 1; i >= 0; i--) {
-        if (kl_get32(e + i * KL_INDEX_ENTRY + half) <= key) {
-            return kl_get32(e + i * KL_INDEX_ENTRY + 4);
+        if (kf_be32(e + i * KL_INDEX_ENTRY + half) <= key) {
+            return kf_be32(e + i * KL_INDEX_ENTRY + 4);
         }
     }
 
@@ -321,12 +321,12 @@ kl_time_floor(kl_log_t *log, const kl_pub_t *pub, kl_file_t *f, int64_t ts_ms,
             return false;
         }
 
-        if ((int64_t) kl_get64(e) <= ts_ms
-            && f->base + kl_get32(e + 8) < upto)
+        if ((int64_t) kf_be64(e) <= ts_ms
+            && f->base + kf_be32(e + 8) < upto)
         {
             lo = mid;
-            stamp->ts_ms = (int64_t) kl_get64(e);
-            stamp->offset = f->base + kl_get32(e + 8);
+            stamp->ts_ms = (int64_t) kf_be64(e);
+            stamp->offset = f->base + kf_be32(e + 8);
 
         } else {
             hi = mid;

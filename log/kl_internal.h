@@ -27,6 +27,7 @@
 
 #include "kl.h"
 #include "kl_fault.h"
+#include "../codec/kf_be.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -520,45 +521,6 @@ kl_rc_t kl_checkpoint_read(kl_log_t *log, kl_checkpoint_t *c);
 kl_rc_t kl_checkpoint_write(kl_log_t *log, const kl_checkpoint_t *c);
 /* The jobs mutex is held. */
 kl_rc_t kl_checkpoint_locked(kl_log_t *log, bool clean);
-
-
-static inline uint32_t
-kl_get32(const uint8_t *p)
-{
-    return (uint32_t) p[0] << 24 | (uint32_t) p[1] << 16
-           | (uint32_t) p[2] << 8 | p[3];
-}
-
-
-static inline uint64_t
-kl_get64(const uint8_t *p)
-{
-    return (uint64_t) kl_get32(p) << 32 | kl_get32(p + 4);
-}
-
-
-static inline void
-kl_put16(uint8_t *p, uint16_t v)
-{
-    p[0] = (uint8_t) (v >> 8);
-    p[1] = (uint8_t) v;
-}
-
-
-static inline void
-kl_put32(uint8_t *p, uint32_t v)
-{
-    kl_put16(p, (uint16_t) (v >> 16));
-    kl_put16(p + 2, (uint16_t) v);
-}
-
-
-static inline void
-kl_put64(uint8_t *p, uint64_t v)
-{
-    kl_put32(p, (uint32_t) (v >> 32));
-    kl_put32(p + 4, (uint32_t) v);
-}
 
 
 #pragma GCC visibility pop

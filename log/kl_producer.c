@@ -537,15 +537,15 @@ kl_producer_put(kl_dump_t *d, const kl_producer_t *e, const kl_window_t *w)
 {
     uint8_t  *p = d->pos;
 
-    kl_put64(p, (uint64_t) e->id);
-    kl_put16(p + 8, (uint16_t) e->epoch);
-    kl_put32(p + 10, w ? (uint32_t) w->last_seq : UINT32_MAX);
-    kl_put64(p + 14, w ? (uint64_t) (w->base_offset + w->offset_delta)
+    kf_put_be64(p, (uint64_t) e->id);
+    kf_put_be16(p + 8, (uint16_t) e->epoch);
+    kf_put_be32(p + 10, w ? (uint32_t) w->last_seq : UINT32_MAX);
+    kf_put_be64(p + 14, w ? (uint64_t) (w->base_offset + w->offset_delta)
                        : UINT64_MAX);
-    kl_put32(p + 22, w ? (uint32_t) w->offset_delta : 0);
-    kl_put64(p + 26, (uint64_t) (w ? w->timestamp_ms : e->ts_ms));
-    kl_put32(p + 34, (uint32_t) e->coordinator_epoch);
-    kl_put64(p + 38, (uint64_t) e->txn_first);
+    kf_put_be32(p + 22, w ? (uint32_t) w->offset_delta : 0);
+    kf_put_be64(p + 26, (uint64_t) (w ? w->timestamp_ms : e->ts_ms));
+    kf_put_be32(p + 34, (uint32_t) e->coordinator_epoch);
+    kf_put_be64(p + 38, (uint64_t) e->txn_first);
 
     d->pos = p + KL_SNAPSHOT_ENTRY;
 }
@@ -601,7 +601,7 @@ kl_producer_load(kl_log_t *log, const uint8_t *p)
     kl_window_t    *w;
     kl_producer_t  *e;
 
-    id = (int64_t) kl_get64(p);
+    id = (int64_t) kf_be64(p);
 
     e = kl_producer_find(log, id);
 
@@ -620,14 +620,14 @@ kl_producer_load(kl_log_t *log, const uint8_t *p)
         e->n = 0;
     }
 
-    e->coordinator_epoch = (int32_t) kl_get32(p + 34);
-    e->ts_ms = (int64_t) kl_get64(p + 26);
+    e->coordinator_epoch = (int32_t) kf_be32(p + 34);
+    e->ts_ms = (int64_t) kf_be64(p + 26);
 
-    first = (int64_t) kl_get64(p + 38);
+    first = (int64_t) kf_be64(p + 38);
     kl_producer_set_open(log->env->shared, log->part, e,
                          first < 0 ? -1 : first);
 
-    last = (int64_t) kl_get64(p + 14);
+    last = (int64_t) kf_be64(p + 14);
 
     if (last < 0) {
         return KL_OK;
@@ -641,12 +641,12 @@ kl_producer_load(kl_log_t *log, const uint8_t *p)
 
     w = &e->window[e->n++];
 
-    w->last_seq = (int32_t) (kl_get32(p + 10) & INT32_MAX);
-    w->offset_delta = (int32_t) (kl_get32(p + 22) & INT32_MAX);
+    w->last_seq = (int32_t) (kf_be32(p + 10) & INT32_MAX);
+    w->offset_delta = (int32_t) (kf_be32(p + 22) & INT32_MAX);
     w->first_seq = (int32_t) (((uint32_t) w->last_seq
                                - (uint32_t) w->offset_delta) & INT32_MAX);
     w->base_offset = last - w->offset_delta;
-    w->timestamp_ms = (int64_t) kl_get64(p + 26);
+    w->timestamp_ms = (int64_t) kf_be64(p + 26);
 
     return KL_OK;
 }

@@ -276,8 +276,8 @@ kl_recover_resume(kl_recovery_t *r, kl_file_t *f, int64_t size,
         return 0;
     }
 
-    last = f->base + kl_get32(e);
-    pos = kl_get32(e + 4);
+    last = f->base + kf_be32(e);
+    pos = kf_be32(e + 4);
 
     if (last >= r->mark.recovery_point
         || kl_scan_batch(&r->scan, f, pos, size, &b) != KL_OK
@@ -304,9 +304,9 @@ kl_recover_resume(kl_recovery_t *r, kl_file_t *f, int64_t size,
             return 0;
         }
 
-        if (f->base + kl_get32(e + 8) <= last) {
-            pub->max.ts_ms = (int64_t) kl_get64(e);
-            pub->max.offset = f->base + kl_get32(e + 8);
+        if (f->base + kf_be32(e + 8) <= last) {
+            pub->max.ts_ms = (int64_t) kf_be64(e);
+            pub->max.offset = f->base + kf_be32(e + 8);
             pub->time_last_ms = pub->max.ts_ms;
             break;
         }
@@ -581,8 +581,8 @@ kl_recover_clean(kl_recovery_t *r)
         && kl_pread(f->time_fd, e, KL_TIME_ENTRY, ts.st_size - KL_TIME_ENTRY)
            == KL_TIME_ENTRY)
     {
-        pub->max.ts_ms = (int64_t) kl_get64(e);
-        pub->max.offset = base + kl_get32(e + 8);
+        pub->max.ts_ms = (int64_t) kf_be64(e);
+        pub->max.offset = base + kf_be32(e + 8);
         pub->time_last_ms = pub->max.ts_ms;
     }
 

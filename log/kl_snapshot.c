@@ -28,10 +28,10 @@ kl_snapshot_write(kl_log_t *log, int64_t offset, uint8_t *data, size_t len)
 {
     char  name[64];
 
-    kl_put16(data, KL_SNAPSHOT_VERSION);
-    kl_put32(data + KL_SNAPSHOT_BODY,
+    kf_put_be16(data, KL_SNAPSHOT_VERSION);
+    kf_put_be32(data + KL_SNAPSHOT_BODY,
              (uint32_t) ((len - KL_SNAPSHOT_HEAD) / KL_SNAPSHOT_ENTRY));
-    kl_put32(data + KL_SNAPSHOT_CRC_AT,
+    kf_put_be32(data + KL_SNAPSHOT_CRC_AT,
              kf_crc32c(0, data + KL_SNAPSHOT_BODY, len - KL_SNAPSHOT_BODY));
 
     kl_snapshot_name(name, sizeof(name), offset);
@@ -53,8 +53,8 @@ kl_snapshot_is_good(const uint8_t *data, size_t len)
            && data[0] == 0 && data[1] == KL_SNAPSHOT_VERSION
            && (len - KL_SNAPSHOT_HEAD) % KL_SNAPSHOT_ENTRY == 0
            && (len - KL_SNAPSHOT_HEAD) / KL_SNAPSHOT_ENTRY
-              == kl_get32(data + KL_SNAPSHOT_BODY)
-           && kl_get32(data + KL_SNAPSHOT_CRC_AT)
+              == kf_be32(data + KL_SNAPSHOT_BODY)
+           && kf_be32(data + KL_SNAPSHOT_CRC_AT)
               == kf_crc32c(0, data + KL_SNAPSHOT_BODY, len - KL_SNAPSHOT_BODY);
 }
 

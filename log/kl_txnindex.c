@@ -39,11 +39,11 @@ static void
 kl_txn_encode(uint8_t *p, const kl_producer_t *e, int64_t marker,
     int64_t first_open)
 {
-    kl_put16(p, KL_TXN_VERSION);
-    kl_put64(p + 2, (uint64_t) e->id);
-    kl_put64(p + 10, (uint64_t) e->txn_first);
-    kl_put64(p + 18, (uint64_t) marker);
-    kl_put64(p + 26, (uint64_t) (first_open == INT64_MAX ? marker + 1
+    kf_put_be16(p, KL_TXN_VERSION);
+    kf_put_be64(p + 2, (uint64_t) e->id);
+    kf_put_be64(p + 10, (uint64_t) e->txn_first);
+    kf_put_be64(p + 18, (uint64_t) marker);
+    kf_put_be64(p + 26, (uint64_t) (first_open == INT64_MAX ? marker + 1
                                                          : first_open));
 }
 
@@ -51,10 +51,10 @@ kl_txn_encode(uint8_t *p, const kl_producer_t *e, int64_t marker,
 static bool
 kl_txn_decode(const uint8_t *p, kl_txn_entry_t *t)
 {
-    t->producer_id = (int64_t) kl_get64(p + 2);
-    t->first = (int64_t) kl_get64(p + 10);
-    t->last = (int64_t) kl_get64(p + 18);
-    t->stable = (int64_t) kl_get64(p + 26);
+    t->producer_id = (int64_t) kf_be64(p + 2);
+    t->first = (int64_t) kf_be64(p + 10);
+    t->last = (int64_t) kf_be64(p + 18);
+    t->stable = (int64_t) kf_be64(p + 26);
 
     /* a marker comes after what it ends: zeros of a torn write are no entry */
     return p[0] == 0 && p[1] == KL_TXN_VERSION && t->producer_id >= 0
