@@ -2,9 +2,10 @@
  * What flushes cost here: appends 16 KiB to a file and calls fdatasync, then
  * the same to WIDTH files at once, a thread each; again and again, in files of
  * the given directory.  One line of JSON: p50_us and so on of the first,
- * two_p50_us of both, one after the other, and the CPU of each fdatasync.
+ * two_p50_us of both, one after the other, and the CPU of each fdatasync.  PAUSE
+ * microseconds lie before each time: a disk that rests is slower than a busy one.
  *
- *   fsync_probe DIR [COUNT [WIDTH]]
+ *   fsync_probe DIR [COUNT [WIDTH [PAUSE]]]
  */
 
 #include <fcntl.h>
@@ -117,19 +118,22 @@ say(const char *prefix, double *us)
 int
 main(int argc, char **argv)
 {
-    int      i;
+    int      i, pause = 0;
     double   t, cpu, *first, *both;
 
     if (argc < 2) {
-        fprintf(stderr, "usage: fsync_probe DIR [COUNT [WIDTH]]\n");
+        fprintf(stderr, "usage: fsync_probe DIR [COUNT [WIDTH [PAUSE]]]\n");
         return 2;
     }
 
     rounds = argc > 2 ? atoi(argv[2]) : rounds;
     width = argc > 3 ? atoi(argv[3]) : width;
+    pause = argc > 4 ? atoi(argv[4]) : pause;
 
-    if (rounds < 1 || width < 1 || width > WIDTH_MAX) {
-        fprintf(stderr, "fsync_probe: COUNT or WIDTH is out of range\n");
+    if (rounds < 1 || width < 1 || width > WIDTH_MAX || pause < 0
+        || pause >= 1000000)
+    {
+        fprintf(stderr, "fsync_probe: a number is out of range\n");
         return 2;
     }
 
@@ -150,6 +154,8 @@ main(int argc, char **argv)
     cpu = cpu_us();
 
     for (i = 0; i < rounds; i++) {
+        usleep((useconds_t) pause);
+
         t = proc_now();
         flush(&one);
         first[i] = (proc_now() - t) * 1e6;

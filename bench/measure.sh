@@ -96,14 +96,15 @@ small() {                               # label mode conns arguments
 }
 
 # Flushes of one file, and of one and then of $2 at once.
-probe() {                               # label files
+probe() {                               # label files [pause in us]
     [ "$n" -gt 0 ] || return 0
-    "$work/fsync_probe" "$work/data" "$(times 200)" "$2" \
+    "$work/fsync_probe" "$work/data" "$(times 200)" "$2" "${3:-0}" \
         | sed "s/\"test\":\"fdatasync\"/\"test\":\"$1\",\"peer\":\"probe\"/" \
         >> "$OUT"
 }
 
-# The probe runs before and after: a disk's mood changes within seconds.
+# The probe runs before and after, since a disk's mood changes within seconds,
+# and at the same pace.
 rate() {                                # label [sync]
     local label=$1 t=bench-$1-$n-$$ create=topic_cached who
     local -a at=(-n 1 -d 64 -b 0 -r 100 -R 1000 -s "$(seconds 5)")
@@ -111,7 +112,7 @@ rate() {                                # label [sync]
     want "$label" || return 0
     [ -z "${2:-}" ] || create=topic
 
-    probe "$label" 1
+    probe "$label" 1 1000
     on_floor "$label" produce "recv_floor $work/data/floor.log ${2:-}" "${at[@]}"
 
     for who in $(those); do
@@ -120,7 +121,7 @@ rate() {                                # label [sync]
         drop "$who" "$t"
     done
 
-    probe "$label" 1
+    probe "$label" 1 1000
 }
 
 # Ten records of 100 bytes to each partition in a transaction; the input has

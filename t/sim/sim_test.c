@@ -498,7 +498,7 @@ main(int argc, char **argv)
     int                 i, k;
     break_t             broken = BREAK_NONE;
     const char         *env;
-    unsigned long long  from = 1, to = 200;
+    unsigned long long  from = 1, to = 1000;
     bool                given = false, parsed = true;
 
     env = getenv("SEEDS");
