@@ -2,8 +2,9 @@
  * What flushes cost here: appends 16 KiB to a file and calls fdatasync, then
  * the same to WIDTH files at once, a thread each; again and again, in files of
  * the given directory.  One line of JSON: p50_us and so on of the first,
- * two_p50_us of both, one after the other, and the CPU of each fdatasync.  PAUSE
- * microseconds lie before each time: a disk that rests is slower than a busy one.
+ * two_p50_us of both, one after the other, and the CPU of each fdatasync.
+ * PAUSE microseconds lie before each time: a disk that rests is slower than a
+ * busy one.
  *
  *   fsync_probe DIR [COUNT [WIDTH [PAUSE]]]
  */

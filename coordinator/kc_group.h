@@ -66,6 +66,7 @@ typedef struct {
 typedef struct {
     uint64_t  ticket;
     uint32_t  hash;                 /* of the group's id: the key to wait for */
+    int32_t   generation;           /* JoinGroup: that was there when it began */
     kf_str_t  member_id;            /* in the call's arena */
 } kc_park_t;
 
@@ -89,6 +90,14 @@ kc_rc_t kc_join_group(kc_t *kc, kc_call_t *call, int16_t version,
 kc_rc_t kc_join_group_poll(kc_t *kc, kc_call_t *call, int16_t version,
     const kf_join_group_request_t *req, const kc_park_t *park,
     kf_join_group_response_t *rsp);
+
+/*
+ * Instead of the poll, when the state was recovered since: who waits is known
+ * no more, but the round may have ended before, and then this tells of it.
+ */
+kc_rc_t kc_join_group_again(kc_t *kc, kc_call_t *call, int16_t version,
+    const kc_client_t *client, const kf_join_group_request_t *req,
+    kc_park_t *park, kf_join_group_response_t *rsp);
 
 /* SyncGroup 0–5, KC_OK or KC_PARK. */
 kc_rc_t kc_sync_group(kc_t *kc, kc_call_t *call, int16_t version,

@@ -101,6 +101,7 @@ kc_join_wait(kc_join_t *j, kc_group_t *g, kc_member_t *m)
 
     j->park->ticket = m->join_ticket;
     j->park->hash = kc_group_hash(g->by_id.key);
+    j->park->generation = g->generation;
     j->park->member_id = kf_arena_str(j->call->arena, m->by_id.key, &ok);
 
     return ok ? KC_PARK
@@ -650,4 +651,24 @@ kc_join_group_poll(kc_t *kc, kc_call_t *call, int16_t version,
     }
 
     return kc_join_answer(kc, call, version, g, m, rsp);
+}
+
+
+kc_rc_t
+kc_join_group_again(kc_t *kc, kc_call_t *call, int16_t version,
+    const kc_client_t *client, const kf_join_group_request_t *req,
+    kc_park_t *park, kf_join_group_response_t *rsp)
+{
+    kc_group_t   *g = kc_group_find(kc, req->group_id);
+    kc_member_t  *m = NULL;
+
+    if (g && g->generation > park->generation
+        && kc_member_validate(g, park->member_id, req->group_instance_id, &m)
+           == KF_ERR_NONE
+        && m->said && !m->joining)
+    {
+        return kc_join_answer(kc, call, version, g, m, rsp);
+    }
+
+    return kc_join_group(kc, call, version, client, req, park, rsp);
 }

@@ -47,6 +47,7 @@ typedef struct {
     kc_client_t                   client;
     kc_park_t                     park;
     uint64_t                      epoch;        /* b->epoch when it parked */
+    unsigned                      parked:1;     /* at least once */
     unsigned                      grace:1;      /* its look found an answer */
 } ngx_kafka_round_t;
 
@@ -75,6 +76,11 @@ ngx_kafka_join_decide(ngx_kafka_request_t *r, kc_call_t *call,
     ngx_kafka_round_response_t *rsp)
 {
     ngx_kafka_round_t  *m = r->ctx;
+
+    if (m->parked) {
+        return kc_join_group_again(&r->broker->kc, call, r->header.api_version,
+                                   &m->client, r->body, &m->park, &rsp->join);
+    }
 
     return kc_join_group(&r->broker->kc, call, r->header.api_version,
                          &m->client, r->body, &m->park, &rsp->join);
@@ -310,6 +316,7 @@ ngx_kafka_round_park(ngx_kafka_request_t *r)
     r->hurry = ngx_kafka_round_hurry;
 
     ngx_kafka_watch_add(r->broker, point, &r->watch);
+    m->parked = 1;
 
     return NGX_OK;
 }

@@ -345,10 +345,12 @@ join_section(worker_t *wk, void *arg)
     kf_join_group_response_t            rsp;
     kf_join_group_request_protocols_t   p;
 
+    req = join_request(m, &p);
+    rc = (m->stage == JOIN_PARKED ? kc_join_group_again : kc_join_group)
+             (&wk->kc, &c, m->version, &client, &req, &m->park, &rsp);
+
     m->parked = false;
     m->stage = OUT;
-    req = join_request(m, &p);
-    rc = kc_join_group(&wk->kc, &c, m->version, &client, &req, &m->park, &rsp);
 
     if (rc == KC_PARK) {
         m->stage = JOIN_PARKED;

@@ -138,7 +138,7 @@ join(member_t *m)
 
     /* of a worker that is leaving, a member hears that it has to ask again */
     if (error != LOST && error != ERR_LOADING) {
-        join_answered(m->g, m->slot, m->me.id, error ? -1 : j.generation,
+        join_answered(m->g, m->slot, m->me.id, error ? -error : j.generation,
                       sent);
     }
 

@@ -474,8 +474,8 @@ late(int64_t since)
 
 /*
  * One who waited while a round ended, and is in the generation, hears of it,
- * and when the others do.  Who hears something else was forgotten until that
- * happened.
+ * and when the others do.  Who hears something else (less than 0: an error) was
+ * forgotten until that happened.
  */
 void
 join_answered(group_t *g, int slot, const char *id, int32_t generation,
@@ -493,7 +493,14 @@ join_answered(group_t *g, int slot, const char *id, int32_t generation,
             && strcmp(e->ids[slot], id) == 0)
         {
             late(e->joined_ms);
-            group_counters.forgotten += e->generation != generation;
+
+            if (e->generation != generation) {
+                group_counters.forgotten++;
+                fprintf(stderr, "group %s: member %s waited for generation %d, "
+                        "which is older by %d ms than its answer %d\n",
+                        g->name, id, e->generation,
+                        (int) (now_ms() - e->joined_ms), generation);
+            }
         }
     }
 

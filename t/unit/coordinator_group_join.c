@@ -200,6 +200,48 @@ test_rejoin(void)
 }
 
 
+/* The state is recovered while a, whose round has ended, is not yet told. */
+static void
+test_again(void)
+{
+    join_t                    a, b;
+    world_t                   o;
+    kc_client_t               client = { s("c"), s("/::1") };
+    kc_park_t                 park;
+    kf_join_group_request_t   req;
+    kf_join_group_response_t  rsp;
+
+    two("ag", &a, &b);
+    protos = "range:new";
+    a = join(5, "ag", a.id, NULL);
+    is(a.rc, KC_PARK, "a begins a round");
+    protos = "range:R";
+    b = join(5, "ag", b.id, NULL);
+    is(b.rsp.generation_id, 3, "which ends");
+
+    world_start(&o);
+    is(world_replay(&w, &o), KC_OK, "the state is recovered");
+
+    req = b.req;
+    req.member_id = s("");
+    is(kc_join_group(&o.kc, &o.call, 3, &client, &req, &park, &rsp), KC_PARK,
+       "another one begins the next round");
+
+    is(kc_join_group_again(&o.kc, &o.call, 5, &client, &a.req, &a.park, &rsp),
+       KC_OK, "a is told of its own");
+    is(rsp.error_code, 0, "well");
+    is(rsp.generation_id, 3, "of generation 3");
+    is(rsp.members_n, 2, "which it leads");
+
+    a.park.generation = 3;
+    is(kc_join_group_again(&o.kc, &o.call, 5, &client, &a.req, &a.park, &rsp),
+       KC_PARK, "of a round that has not ended there is nothing to tell");
+
+    world_end(&o);
+    wrote();
+}
+
+
 static void
 test_voting(void)
 {
@@ -412,6 +454,7 @@ main(void)
     test_old_versions();
     test_rounds();
     test_rejoin();
+    test_again();
     test_voting();
     test_refused();
     test_nameless();
