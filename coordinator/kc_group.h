@@ -66,7 +66,7 @@ typedef struct {
 typedef struct {
     uint64_t  ticket;
     uint32_t  hash;                 /* of the group's id: the key to wait for */
-    int32_t   generation;           /* JoinGroup: that was there when it began */
+    int32_t   generation;           /* JoinGroup: the one before its round */
     kf_str_t  member_id;            /* in the call's arena */
 } kc_park_t;
 
