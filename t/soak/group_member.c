@@ -37,6 +37,7 @@ typedef struct {
     char          who[128];
     conn_t        coord, data;
     state_t       state;
+    bool          unheard;                  /* of a join that was lost */
     join_t        round;
     bool          owns[GROUP_PARTS];
     int64_t       at[GROUP_PARTS];          /* next to be consumed */
@@ -136,10 +137,21 @@ join(member_t *m)
     group_counters.joins++;
     error = ask_join(&m->coord, &m->me, &j);
 
-    /* of a worker that is leaving, a member hears that it has to ask again */
-    if (error != LOST && error != ERR_LOADING) {
-        join_answered(m->g, m->slot, m->me.id, error ? -error : j.generation,
-                      sent);
+    /*
+     * Of a worker that is leaving, a member hears that it has to ask again.  A
+     * round that had ended with the join that was lost, and is not yet flushed,
+     * is heard of by the others after this one was sent, and is not its own.
+     */
+    if (error == LOST || error == ERR_LOADING) {
+        m->unheard = true;
+
+    } else {
+        if (!m->unheard) {
+            join_answered(m->g, m->slot, m->me.id,
+                          error ? -error : j.generation, sent);
+        }
+
+        m->unheard = false;
     }
 
     if (error == ERR_MEMBER_ID_REQUIRED) {
