@@ -37,8 +37,6 @@ ngx_kafka_find_coordinator(ngx_kafka_request_t *r)
 
     ngx_kafka_coordinator_topic(r, &call);
 
-    ngx_kafka_coord_unlock(r->broker);
-
     ngx_memzero(&rsp, sizeof(rsp));
 
     if (ngx_kafka_advertised(r->conn, &host, &port) != NGX_OK) {
@@ -90,33 +88,37 @@ ngx_kafka_find_coordinator(ngx_kafka_request_t *r)
 /*
  * The answer waits for the topic to be durable.  It is for show: where it can't
  * be made the coordinator is found all the same, and each worker says so once.
+ * The coordinator's lock is held, and released here.
  */
 static void
 ngx_kafka_coordinator_topic(ngx_kafka_request_t *r, kc_call_t *call)
 {
+    bool                            made;
     kf_str_t                        name;
     ngx_kafka_broker_t             *b = r->broker;
     kf_find_coordinator_request_t  *req = r->body;
 
-    if (r->header.api_version >= 4 && req->coordinator_keys_n <= 0) {
-        return;
+    name = (kf_str_t) kf_null_str;
+
+    if (r->header.api_version < 4 || req->coordinator_keys_n > 0) {
+
+        switch (req->key_type) {
+
+        case NGX_KAFKA_KEY_GROUP:
+            name = (kf_str_t) kf_str("__consumer_offsets");
+            break;
+
+        case NGX_KAFKA_KEY_TXN:
+            name = (kf_str_t) kf_str("__transaction_state");
+            break;
+        }
     }
 
-    switch (req->key_type) {
+    made = name.data == NULL || kc_create_internal_topic(&b->kc, call, name);
 
-    case NGX_KAFKA_KEY_GROUP:
-        name = (kf_str_t) kf_str("__consumer_offsets");
-        break;
+    ngx_kafka_coord_unlock(b);
 
-    case NGX_KAFKA_KEY_TXN:
-        name = (kf_str_t) kf_str("__transaction_state");
-        break;
-
-    default:
-        return;
-    }
-
-    if (!kc_create_internal_topic(&b->kc, call, name) && !b->topicless) {
+    if (!made && !b->topicless) {
         b->topicless = 1;
 
         ngx_log_error(NGX_LOG_WARN, b->log, 0,

@@ -44,7 +44,7 @@ typedef struct {
 
 typedef struct {
     const ngx_kafka_round_api_t  *api;
-    kc_client_t                   client;
+    kc_client_t                   client;       /* JoinGroup's */
     kc_park_t                     park;
     uint64_t                      epoch;        /* b->epoch when it parked */
     unsigned                      parked:1;     /* at least once */
@@ -52,7 +52,7 @@ typedef struct {
 } ngx_kafka_round_t;
 
 
-static void ngx_kafka_round_begin(ngx_kafka_request_t *r,
+static ngx_kafka_round_t *ngx_kafka_round_begin(ngx_kafka_request_t *r,
     const ngx_kafka_round_api_t *api);
 static void ngx_kafka_round_decide(ngx_kafka_request_t *r);
 static void ngx_kafka_round_poll(ngx_kafka_request_t *r);
@@ -133,7 +133,16 @@ static const ngx_kafka_round_api_t  ngx_kafka_join_api = {
 void
 ngx_kafka_join_group(ngx_kafka_request_t *r)
 {
-    ngx_kafka_round_begin(r, &ngx_kafka_join_api);
+    ngx_kafka_round_t  *m;
+
+    m = ngx_kafka_round_begin(r, &ngx_kafka_join_api);
+
+    if (m == NULL || ngx_kafka_round_client(r, &m->client) != NGX_OK) {
+        ngx_kafka_fail(r, "no memory");
+        return;
+    }
+
+    ngx_kafka_round_decide(r);
 }
 
 
@@ -191,22 +200,25 @@ static const ngx_kafka_round_api_t  ngx_kafka_sync_api = {
 void
 ngx_kafka_sync_group(ngx_kafka_request_t *r)
 {
-    ngx_kafka_round_begin(r, &ngx_kafka_sync_api);
+    if (ngx_kafka_round_begin(r, &ngx_kafka_sync_api) == NULL) {
+        ngx_kafka_fail(r, "no memory");
+        return;
+    }
+
+    ngx_kafka_round_decide(r);
 }
 
 
 /* --- the wait ------------------------------------------------------------- */
 
-static void
+static ngx_kafka_round_t *
 ngx_kafka_round_begin(ngx_kafka_request_t *r, const ngx_kafka_round_api_t *api)
 {
     ngx_kafka_round_t  *m;
 
     m = ngx_kafka_calloc(r, 1, ngx_kafka_round_t);
-
-    if (m == NULL || ngx_kafka_round_client(r, &m->client) != NGX_OK) {
-        ngx_kafka_fail(r, "no memory");
-        return;
+    if (m == NULL) {
+        return NULL;
     }
 
     m->api = api;
@@ -214,7 +226,7 @@ ngx_kafka_round_begin(ngx_kafka_request_t *r, const ngx_kafka_round_api_t *api)
     r->ctx = m;
     r->exclusive = 1;
 
-    ngx_kafka_round_decide(r);
+    return m;
 }
 
 
@@ -369,6 +381,7 @@ ngx_kafka_round_look(ngx_event_t *ev)
     kc_call_t                    call;
     ngx_kafka_request_t         *r = ev->data;
     ngx_kafka_round_t           *m = r->ctx;
+    ngx_kafka_broker_t          *b = r->broker;
     ngx_kafka_round_response_t   rsp;
 
     if (r->watch.part == NULL) {
@@ -380,16 +393,16 @@ ngx_kafka_round_look(ngx_event_t *ev)
         return;
     }
 
-    rc = m->epoch == r->broker->epoch ? m->api->poll(r, &call, &rsp) : KC_PARK;
+    rc = m->epoch == b->epoch ? m->api->poll(r, &call, &rsp) : KC_PARK;
 
     if (rc == KC_PARK) {
-        ngx_kafka_coord_unlock(r->broker);
+        ngx_kafka_coord_unlock(b);
         ngx_kafka_round_timer(r);
         return;
     }
 
     if (!m->grace) {
-        ngx_kafka_coord_unlock(r->broker);
+        ngx_kafka_coord_unlock(b);
 
         m->grace = 1;
         ngx_add_timer(&r->timer, NGX_KAFKA_GRACE);
@@ -397,8 +410,10 @@ ngx_kafka_round_look(ngx_event_t *ev)
     }
 
     ngx_kafka_watch_del(&r->watch);
-    ngx_kafka_wait_missed(r->broker);
     ngx_kafka_round_done(r, &call, rc, &rsp);
+
+    /* it logs, for which the lock is not held */
+    ngx_kafka_wait_missed(b);
 }
 
 

@@ -300,6 +300,16 @@ $c[0]->delete_topic($topic);
 $r = $c[1]->call('OffsetFetch', 8, { Groups => [{ GroupId => $g }] });
 is(scalar @{ $r->{Groups}[0]{Topics} }, 0, 'offsets go with their topic');
 
+# Where the internal topic can't be made, the coordinator is found all the same.
+
+$c[0]->delete_topic('__transaction_state');
+is($c[0]->create_topic('__transaction.state')->{ErrorCode}, 0,
+    'a topic that is in the way');
+is($c[0]->call('FindCoordinator', 1, { Key => 'x', KeyType => 1 })
+    ->{ErrorCode}, 0, 'FindCoordinator: answers without the internal topic');
+like($t->error_log, qr/\[warn\].*topic "__transaction_state", which some tools look for, cannot be made:.*__transaction\.state/,
+    'and the log says what is in the way');
+
 $t->done;
 
 
