@@ -107,8 +107,7 @@ for my $how ('a worker', 'everything') {
         $t->client->send($x->end_request(1));
         my $pid = $t->held;
 
-        # All that drive it wait before its markers.
-        $t->disarm;
+        # All that drive it wait before its markers, its own worker first.
         $t->arm("txn-marking-$x->{pid}?");
 
         if ($how eq 'everything') {
@@ -120,7 +119,7 @@ for my $how ('a worker', 'everything') {
             $t->wait_ready;
         }
 
-        ok($t->held, "$label: it is driven");
+        ok($t->held($pid), "$label: it is driven");
 
         for (1, 2) {
             is($t->client->call($x->end_request(1))->{ErrorCode}, 51,

@@ -111,6 +111,8 @@ public class WordCount {
         p.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG,
             Serdes.StringSerde.class);
         p.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
+        // so that a transaction mostly has records while it is open
+        p.put(StreamsConfig.producerPrefix(ProducerConfig.LINGER_MS_CONFIG), 5);
         p.put(StreamsConfig.REPARTITION_PURGE_INTERVAL_MS_CONFIG, 1000);
         p.put(StreamsConfig.consumerPrefix(
             ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest");

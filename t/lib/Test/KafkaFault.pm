@@ -77,16 +77,19 @@ sub reached {
 }
 
 
-# Of a point with "?": the process that waits there, 0 if none comes.
+# Of a point with "?": the process that waits there, other than those given;
+# 0 if none comes.  Who waits must not be let go for a moment when another
+# point is armed: arm() the next one over it, without disarm().
 sub held {
-    my ($self, $seconds) = @_;
+    my ($self, @but) = @_;
     my $pid = 0;
 
     wait_for(sub {
-        ($pid) = ($self->read_file("$self->{points}/fault.held") =~ /^(\d+)$/m,
-            0);
-        return $pid;
-    }, $seconds // 20);
+        my %but = map { $_ => 1 } @but;
+        ($pid) = grep !$but{$_},
+            $self->read_file("$self->{points}/fault.held") =~ /^(\d+)$/mg;
+        return $pid //= 0;
+    }, 20);
 
     return $pid;
 }
