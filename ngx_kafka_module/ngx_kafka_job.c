@@ -32,6 +32,7 @@
 #define NGX_KAFKA_REOPEN_LAST   300000
 #define NGX_KAFKA_BUSY_AGAIN    500             /* another worker is at it */
 #define NGX_KAFKA_FOREIGN_AGAIN 10000
+#define NGX_KAFKA_BURY_TICK     1000            /* while one has to leave */
 
 
 struct ngx_kafka_jobs_s {
@@ -42,6 +43,7 @@ struct ngx_kafka_jobs_s {
 };
 
 
+static void ngx_kafka_jobs_bury(ngx_kafka_broker_t *b);
 static void ngx_kafka_jobs_timer(ngx_event_t *ev);
 static void ngx_kafka_jobs_arm(ngx_kafka_broker_t *b);
 static void ngx_kafka_job_work(void *ctx);
@@ -70,18 +72,25 @@ ngx_kafka_jobs_start(ngx_kafka_broker_t *b)
         b->jobs = jobs;
     }
 
-    /* what was found dead may have left data that nobody flushes */
+    ngx_kafka_jobs_bury(b);
+    ngx_kafka_jobs_arm(b);
+}
 
-    if (ngx_kafka_wake_bury(b)) {
-        atomic_store(&b->zone->jobs[NGX_KAFKA_JOB_SWEEP].due_ms,
-                     ngx_kafka_mono_ms());
-        atomic_fetch_or(&b->zone->unswept, NGX_KAFKA_UNSWEPT);
-        atomic_store(&b->zone->jobs[NGX_KAFKA_JOB_REMOVAL].due_ms,
-                     ngx_kafka_mono_ms());
-        ngx_kafka_wake_all(b, NGX_KAFKA_WAKE_DEATH);
+
+/* What was found dead may have left data that nobody flushes, and more. */
+static void
+ngx_kafka_jobs_bury(ngx_kafka_broker_t *b)
+{
+    if (ngx_kafka_slot_bury(b) == 0) {
+        return;
     }
 
-    ngx_kafka_jobs_arm(b);
+    atomic_store(&b->zone->jobs[NGX_KAFKA_JOB_SWEEP].due_ms,
+                 ngx_kafka_mono_ms());
+    atomic_fetch_or(&b->zone->unswept, NGX_KAFKA_UNSWEPT);
+    atomic_store(&b->zone->jobs[NGX_KAFKA_JOB_REMOVAL].due_ms,
+                 ngx_kafka_mono_ms());
+    ngx_kafka_wake_all(b, NGX_KAFKA_WAKE_DEATH);
 }
 
 
@@ -200,6 +209,7 @@ ngx_kafka_jobs_timer(ngx_event_t *ev)
     if (ngx_kafka_is_open(b)) {
 
         kl_env_trim(b->env);
+        ngx_kafka_jobs_bury(b);
 
         now = ngx_kafka_mono_ms();
 
@@ -260,6 +270,10 @@ ngx_kafka_jobs_arm(ngx_kafka_broker_t *b)
         due = atomic_load(&b->zone->jobs[i].due_ms);
         due = ngx_max(due, b->jobs->busy_ms[i]);
         next = ngx_min(next, due);
+    }
+
+    if (ngx_kafka_slot_older(b)) {
+        next = ngx_min(next, now + NGX_KAFKA_BURY_TICK);
     }
 
     next = ngx_max(next - now, 10);

@@ -74,10 +74,11 @@ char *ngx_kafka_conf_broker(ngx_conf_t *cf, ngx_command_t *cmd, void *conf);
 #define NGX_KAFKA_WAKE_DEATH       8            /* look at everything */
 #define NGX_KAFKA_WAKE_JOBS        16           /* one is due earlier */
 
-/* A worker's place in the zone.  alive is held as long as the process lives. */
+/* A worker's place in the zone: ngx_kafka_slot.c. */
 typedef struct {
-    pthread_mutex_t   alive;
+    pthread_mutex_t   alive;                    /* held as long as it is used */
     _Atomic uint32_t  used;
+    _Atomic uint32_t  cycle;                    /* its worker's */
     _Atomic uint32_t  pending;
     ngx_pid_t         pid;
 } ngx_kafka_slot_t;
@@ -340,6 +341,21 @@ ngx_uint_t ngx_kafka_sweep_foreign(ngx_kafka_broker_t *b, int64_t upto);
 void ngx_kafka_sweep_unknown(ngx_kafka_broker_t *b, int64_t upto);
 
 
+/* --- slots of workers ----------------------------------------------------- */
+
+/* In the master, with every cycle. */
+void ngx_kafka_slot_init_module(void);
+/* A slot for this worker, -1: all are taken.  Looks at all, and so finds those
+ * that died. */
+ngx_int_t ngx_kafka_slot_claim(ngx_kafka_broker_t *b);
+void ngx_kafka_slot_release(ngx_kafka_broker_t *b, ngx_uint_t i);
+/* One of an older cycle is there: ngx_kafka_slot_bury() is to be called. */
+ngx_uint_t ngx_kafka_slot_older(ngx_kafka_broker_t *b);
+/* Looks at those of older cycles.  How many this worker has found dead since it
+ * was last asked, wherever it found them. */
+ngx_uint_t ngx_kafka_slot_bury(ngx_kafka_broker_t *b);
+
+
 /* --- wake-ups ------------------------------------------------------------- */
 
 struct ngx_kafka_fired_s {
@@ -349,13 +365,11 @@ struct ngx_kafka_fired_s {
 
 /* Makes the eventfds, once, in the master. */
 ngx_int_t ngx_kafka_wake_init_module(ngx_cycle_t *cycle);
-/* Claims a slot and listens to its eventfd.  NGX_AGAIN: all are taken. */
 /* Queues; at init_process, before anything can wait. */
 ngx_int_t ngx_kafka_wake_prepare(ngx_kafka_broker_t *b);
+/* Claims a slot and listens to its eventfd.  NGX_AGAIN: all are taken. */
 ngx_int_t ngx_kafka_wake_start(ngx_kafka_broker_t *b);
 void ngx_kafka_wake_stop(ngx_kafka_broker_t *b);
-/* Slots of workers that died since the last call. */
-ngx_uint_t ngx_kafka_wake_bury(ngx_kafka_broker_t *b);
 
 /* Watches of a control block, here and elsewhere; any thread may call it for
  * the others, only the event loop for its own. */

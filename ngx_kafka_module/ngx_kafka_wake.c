@@ -29,9 +29,6 @@
 #include <sys/eventfd.h>
 
 
-#define NGX_KAFKA_MOURNING  10000               /* ms after a worker's death */
-
-
 struct ngx_kafka_wake_s {
     ngx_kafka_part_t  **watched;                /* by slot */
 };
@@ -46,7 +43,6 @@ typedef struct {
 static ngx_int_t ngx_kafka_wake_listen(ngx_kafka_broker_t *b, ngx_uint_t i);
 static void ngx_kafka_wake_handler(ngx_event_t *ev);
 static void ngx_kafka_wake_take(ngx_kafka_broker_t *b);
-static ngx_uint_t ngx_kafka_wake_unburied(ngx_kafka_broker_t *b);
 static void ngx_kafka_wake_worker(ngx_kafka_broker_t *b, ngx_uint_t i,
     uint32_t why);
 static _Atomic uint64_t *ngx_kafka_wake_waiters(ngx_kafka_zone_t *zone,
@@ -97,10 +93,7 @@ ngx_kafka_wake_init_module(ngx_cycle_t *cycle)
 ngx_int_t
 ngx_kafka_wake_start(ngx_kafka_broker_t *b)
 {
-    int                rc;
-    ngx_int_t          mine;
-    ngx_uint_t         i;
-    ngx_kafka_slot_t  *slot;
+    ngx_int_t  mine;
 
     if (b->worker_slot >= 0) {
         return NGX_OK;
@@ -125,43 +118,7 @@ ngx_kafka_wake_start(ngx_kafka_broker_t *b)
         }
     }
 
-    mine = -1;
-
-    for (i = 0; i < KL_WORKER_SLOTS; i++) {
-        slot = &b->zone->workers[i];
-
-        rc = pthread_mutex_trylock(&slot->alive);
-
-        if (rc == EOWNERDEAD) {
-            (void) pthread_mutex_consistent(&slot->alive);
-        }
-
-        if (rc != 0 && rc != EOWNERDEAD) {
-            continue;
-        }
-
-        /* used and not held: its worker died; ngx_kafka_wake_bury() counts */
-
-        if (atomic_load(&slot->used)) {
-            atomic_store(&slot->used, 0);
-            atomic_store(&b->zone->died_ms, ngx_kafka_mono_ms());
-            b->dead_workers++;
-
-            ngx_log_error(NGX_LOG_NOTICE, b->log, 0,
-                          "kafka_broker \"%V\": worker %P has died",
-                          &b->name, slot->pid);
-        }
-
-        if (mine != -1) {
-            (void) pthread_mutex_unlock(&slot->alive);
-            continue;
-        }
-
-        mine = i;
-        slot->pid = ngx_pid;
-        atomic_store(&slot->pending, 0);
-        atomic_store(&slot->used, 1);
-    }
+    mine = ngx_kafka_slot_claim(b);
 
     if (mine == -1) {
         return NGX_AGAIN;
@@ -170,9 +127,7 @@ ngx_kafka_wake_start(ngx_kafka_broker_t *b)
     b->worker_slot = mine;
 
     if (ngx_kafka_wake_listen(b, mine) != NGX_OK) {
-        slot = &b->zone->workers[mine];
-        atomic_store(&slot->used, 0);
-        (void) pthread_mutex_unlock(&slot->alive);
+        ngx_kafka_slot_release(b, mine);
         b->worker_slot = -1;
         return NGX_AGAIN;
     }
@@ -181,23 +136,10 @@ ngx_kafka_wake_start(ngx_kafka_broker_t *b)
 }
 
 
-ngx_uint_t
-ngx_kafka_wake_bury(ngx_kafka_broker_t *b)
-{
-    ngx_uint_t  n;
-
-    n = b->dead_workers;
-    b->dead_workers = 0;
-
-    return n;
-}
-
-
 void
 ngx_kafka_wake_stop(ngx_kafka_broker_t *b)
 {
     ngx_uint_t            i;
-    ngx_kafka_slot_t     *slot;
     ngx_kafka_wake_fd_t  *wfd;
 
     if (b->worker_slot < 0) {
@@ -207,9 +149,7 @@ ngx_kafka_wake_stop(ngx_kafka_broker_t *b)
     i = b->worker_slot;
     b->worker_slot = -1;
 
-    slot = &b->zone->workers[i];
-    atomic_store(&slot->used, 0);
-    (void) pthread_mutex_unlock(&slot->alive);
+    ngx_kafka_slot_release(b, i);
 
     wfd = &ngx_kafka_wake_fds[i];
 
@@ -575,53 +515,6 @@ uint64_t
 ngx_kafka_topics_version(ngx_kafka_broker_t *b)
 {
     return atomic_load(&b->zone->topics_version);
-}
-
-
-static ngx_uint_t
-ngx_kafka_wake_unburied(ngx_kafka_broker_t *b)
-{
-    ngx_uint_t         i;
-    ngx_kafka_slot_t  *slot;
-
-    for (i = 0; i < KL_WORKER_SLOTS; i++) {
-        slot = &b->zone->workers[i];
-
-        if (atomic_load(&slot->used) && kill(slot->pid, 0) == -1
-            && ngx_errno == ESRCH)
-        {
-            return 1;
-        }
-    }
-
-    return 0;
-}
-
-
-void
-ngx_kafka_wait_missed(ngx_kafka_broker_t *b)
-{
-    uint64_t  n;
-    int64_t   died;
-
-    /*
-     * A worker that dies between a change and its wake-up owes it until it is
-     * buried: that is no lost one.
-     */
-
-    died = atomic_load(&b->zone->died_ms);
-
-    if (ngx_kafka_wake_unburied(b)
-        || (died && ngx_kafka_mono_ms() - died < NGX_KAFKA_MOURNING))
-    {
-        return;
-    }
-
-    n = atomic_fetch_add(&b->zone->missed, 1) + 1;
-
-    ngx_log_error(NGX_LOG_ALERT, b->log, 0,
-                  "kafka_broker \"%V\": a wait ended at its deadline although "
-                  "it was satisfied before, %uL so far", &b->name, n);
 }
 
 

@@ -139,6 +139,7 @@ ngx_stream_kafka_init_module(ngx_cycle_t *cycle)
 
     /* without them no worker claims a slot, and the brokers stay closed */
     (void) ngx_kafka_wake_init_module(cycle);
+    ngx_kafka_slot_init_module();
 
     b = brokers->elts;
 
