@@ -221,7 +221,9 @@ typedef struct {
  * append_time, its timestamps) are patched in place.  Checks the producer's
  * epoch and sequence (KIP-98, KIP-360) under the partition's lock, rolls the
  * segment when due, writes, indexes, publishes.  Errors leave the log as it
- * was.  b: from kf_batch_check(); b->base_offset is updated.
+ * was.  leader_epoch: the broker's; one that is older than the last batch's or
+ * than kl_recover()'s counts as that.  b: from kf_batch_check(); b->base_offset
+ * is updated.
  */
 kl_rc_t kl_append(kl_log_t *log, uint8_t *data, kf_batch_t *b,
     const kl_config_t *cf, int32_t leader_epoch, int64_t now_ms,

@@ -164,7 +164,19 @@ kl_append_locked(kl_log_t *log, kl_pub_t *pub, kl_producer_t *e, uint8_t *data,
         }
     }
 
-    if (leader_epoch > pub->leader_epoch) {
+    /*
+     * Its caller read the broker's epoch before it had the lock, and the log
+     * may have been cut since, under a later one.
+     */
+
+    if (leader_epoch < log->part->least_epoch) {
+        leader_epoch = log->part->least_epoch;
+    }
+
+    if (leader_epoch < pub->leader_epoch) {
+        leader_epoch = (int32_t) pub->leader_epoch;
+
+    } else if (leader_epoch > pub->leader_epoch) {
         rc = kl_epoch_add(log, pub, leader_epoch, pub->log_end);
         if (rc != KL_OK) {
             return rc;

@@ -129,6 +129,7 @@ struct kl_part_s {
     uint32_t                  producers_n;
     uint32_t                  open_head;    /* open transactions, by first */
     uint32_t                  open_tail;    /* offset: index + 1 */
+    int32_t                   least_epoch;  /* of what is appended */
     _Atomic int64_t           words[2][KL_PUB_WORDS];
 } __attribute__((aligned(64)));
 

@@ -435,6 +435,7 @@ kl_bind(kl_shared_t *sh, kf_uuid_t topic_id, int32_t partition)
     p->partition = partition;
     p->unbound = 0;
     p->needs_repair = 0;
+    p->least_epoch = -1;
 
     pub = (kl_pub_t) {
         .state = KL_NEW,

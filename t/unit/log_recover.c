@@ -555,6 +555,39 @@ test_names(void)
 }
 
 
+/* Who has read the broker's epoch before it was raised, and appends after. */
+static void
+test_late_epoch(void)
+{
+    bool         truncated;
+    int32_t      epoch;
+    int64_t      offset;
+    batch_t     *x = malloc(sizeof(batch_t));
+    kl_append_t  res;
+
+    begin(1 << 30);
+
+    batch_make(x, 3, 10, 0, 1);
+    kl_append(plog, x->data, &x->b, &config, 5, 1000, &res);
+    batch_make(x, 3, 10, 1, 1);
+    kl_append(plog, x->data, &x->b, &config, 4, 1000, &res);
+    is(x->b.leader_epoch, 5, "a partition's epoch does not go back");
+
+    broker_end(PARTS, PRODS);
+    broker_start(PARTS, PRODS);
+    is(kl_recover(plog, 7, &config, &truncated), KL_OK, "a later start");
+
+    batch_make(x, 3, 10, 2, 1);
+    kl_append(plog, x->data, &x->b, &config, 6, 1000, &res);
+    is(x->b.leader_epoch, 7, "nothing is appended in an epoch before it");
+    kl_epoch_end(plog, 5, &epoch, &offset);
+    ok(epoch == 5 && offset == 6, "the one before has its end there");
+
+    free(x);
+    end();
+}
+
+
 int
 main(void)
 {
@@ -564,6 +597,7 @@ main(void)
     test_indexes();
     test_segments();
     test_names();
+    test_late_epoch();
 
     return done_testing();
 }
