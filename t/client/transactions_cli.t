@@ -40,7 +40,7 @@ sub tool_of_kafka {
         @lines = $tools->lines;
         splice @lines, 0, @before;
         return @lines && $lines[-1] =~ /^exit \d+$/ || $tools->ended;
-    }, 60);
+    }, 120);
 
     return join '', map "$_\n", @lines;
 }
@@ -111,7 +111,7 @@ is(scalar(() = table('list', '--duration-filter', 3600_000)), 0,
 ($row) = table('describe', '--transactional-id', 'open');
 is_deeply([@{ $row // {} }{qw(CoordinatorId TransactionalId ProducerId
     ProducerEpoch TransactionState TransactionTimeoutMs TopicPartitions)}],
-    [1, 'open', $open->{id}, $open->{epoch}, 'Ongoing', 60000, "$topic-0"],
+    [1, 'open', $open->{id}, $open->{epoch}, 'Ongoing', 600_000, "$topic-0"],
     'describe');
 like(transactions('describe', '--transactional-id', 'nobody'),
     qr/TransactionalIdNotFoundException|could not be found/i,

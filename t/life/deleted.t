@@ -47,7 +47,7 @@ sub made {
     return $t->insist(sub {
         my $e = $_[0]->create_topic($name)->{ErrorCode};
         return $e == 0 || $e == 36;
-    }, 20) && produced($name);
+    }, 30) && produced($name);
 }
 
 
@@ -58,7 +58,7 @@ sub produced {
         my $r = $_[0]->produce($name, 0, Kafka::Batch::batch());
         $$error ||= $r->{ErrorCode} if $error;
         return $r->{ErrorCode} == 0;
-    }, 20);
+    }, 30);
 }
 
 
@@ -83,11 +83,11 @@ sub end { $t->client->list_offset($_[0], 0, -1)->{Offset} }
         'files: deleted again');
     is(scalar(leftovers('slow')), 2, 'files: neither has gone');
     is($c->create_topic('slow')->{ErrorCode}, 0, 'files: made again');
-    ok(wait_for(sub { $t->error_log =~ /-delete: removal failed/ }, 10),
+    ok(wait_for(sub { $t->error_log =~ /-delete: removal failed/ }, 30),
         'files: that they cannot be removed is told of');
 
     $t->disarm;
-    ok(wait_for(sub { !leftovers('slow') }, 10), 'files: they go');
+    ok(wait_for(sub { !leftovers('slow') }, 30), 'files: they go');
     ok(produced('slow'), 'files: the last one is used');
     is(end('slow'), 1, 'files: and empty before');
 }
@@ -101,14 +101,14 @@ sub end { $t->client->list_offset($_[0], 0, -1)->{Offset} }
     my $other = elsewhere($c);
 
     $t->arm('log.remove.rename');
-    $c->send('DeleteTopics', 5, { TimeoutMs => 10000,
+    $c->send('DeleteTopics', 5, { TimeoutMs => 60_000,
         TopicNames => ['held'] });
     ok($t->reached, 'decided: its worker died');
     is($other->create_topic('held')->{ErrorCode}, 0,
         'decided: it is made again');
     ok(produced('held'), 'decided: and used');
     is(end('held'), 1, 'decided: and was empty');
-    ok(wait_for(sub { !leftovers('held') }, 10), 'decided: the old one goes');
+    ok(wait_for(sub { !leftovers('held') }, 30), 'decided: the old one goes');
 }
 
 # … and the name.
@@ -116,10 +116,10 @@ sub end { $t->client->list_offset($_[0], 0, -1)->{Offset} }
     ok(made('named'), 'renamed: a topic');
 
     $t->arm('log.remove.renamed');
-    $t->client(timeout => 5)->send('DeleteTopics', 5, { TimeoutMs => 10000,
+    $t->client(timeout => 5)->send('DeleteTopics', 5, { TimeoutMs => 60_000,
         TopicNames => ['named'] });
     ok($t->reached, 'renamed: its worker died');
-    ok(wait_for(sub { !leftovers('named') }, 10), 'renamed: the files go');
+    ok(wait_for(sub { !leftovers('named') }, 30), 'renamed: the files go');
     ok(made('named'), 'renamed: made again');
     is(end('named'), 1, 'renamed: and empty');
 }
@@ -132,7 +132,7 @@ sub end { $t->client->list_offset($_[0], 0, -1)->{Offset} }
     is($t->client->delete_topic('half')->{ErrorCode}, 0,
         'among them: it is deleted');
     ok($t->reached, 'among them: a worker died');
-    ok(wait_for(sub { !leftovers('half') }, 10), 'among them: the rest goes');
+    ok(wait_for(sub { !leftovers('half') }, 30), 'among them: the rest goes');
 }
 
 # Another client is faster than the worker that deletes.
@@ -144,7 +144,7 @@ sub end { $t->client->list_offset($_[0], 0, -1)->{Offset} }
     my $other = elsewhere($c);
 
     $t->arm('log.remove.rename?');
-    $c->send('DeleteTopics', 5, { TimeoutMs => 10000,
+    $c->send('DeleteTopics', 5, { TimeoutMs => 60_000,
         TopicNames => ['raced'] });
     ok($t->held, 'raced: the directory is about to be renamed');
     is($other->create_topic('raced')->{ErrorCode}, 0,
@@ -155,7 +155,7 @@ sub end { $t->client->list_offset($_[0], 0, -1)->{Offset} }
     is($c->recv->{Responses}[0]{ErrorCode}, 0, 'raced: it was deleted');
     ok(produced('raced'), 'raced: and the new one is used');
     is(end('raced'), 1, 'raced: which was empty');
-    ok(wait_for(sub { !leftovers('raced') }, 10), 'raced: the old one goes');
+    ok(wait_for(sub { !leftovers('raced') }, 30), 'raced: the old one goes');
 }
 
 # A disk that does not rename: the deletion stands, the new topic waits.
@@ -186,13 +186,13 @@ sub end { $t->client->list_offset($_[0], 0, -1)->{Offset} }
 
     $t->arm('log.remove.rename');
     $t->run;
-    $t->client(timeout => 5)->send('DeleteTopics', 5, { TimeoutMs => 10000,
+    $t->client(timeout => 5)->send('DeleteTopics', 5, { TimeoutMs => 60_000,
         TopicNames => ['crashed'] });
     ok($t->reached, 'a crash: one dies before the new name');
     $t->kill_all;
     $t->run;
     ok(wait_for(sub { !leftovers('crash') && !files('crashed')
-        && !leftovers('crashed') }, 10), 'a crash: the next start removes all');
+        && !leftovers('crashed') }, 30), 'a crash: the next start removes all');
     is($t->client->create_topic('crashed')->{ErrorCode}, 0,
         'a crash: one is made again');
 }
@@ -212,7 +212,7 @@ unlike($t->error_log, qr/belongs to another topic/,
 
     $t->run;
     ok(wait_for(sub { $t->error_log =~ m{\[crit\].*foreign-0" belongs to } },
-        10), 'foreign: it is told of');
+        30), 'foreign: it is told of');
     is($t->client->produce('foreign', 0, Kafka::Batch::batch())->{ErrorCode},
         STORAGE, 'foreign: the topic is offline');
     cmp_ok(scalar(files('foreign')), '>', 1, 'foreign: the files are there');

@@ -51,7 +51,7 @@ sub dies_leaving {
 
     $t->hold_sync;
     kill 'CONT', $old;
-    ok(wait_for(sub { -e "$t->{held}.reached" }, 60), 'the old one flushes');
+    ok(wait_for(sub { $t->held_in_sync($old) }, 60), 'the old one flushes');
     $t->{killed}{$old} = 1;
     kill 'KILL', $old;
     $t->release_sync;

@@ -54,7 +54,7 @@ my $c = Kafka::Wire->new(port => $ports[0]);
 is($c->call('Metadata', 1, { Topics => [] })->{ControllerId}, 1,
     'the broker answers by then');
 is($c->create_topic('x', -1)->{NumPartitions}, 3, 'CONFIG was taken');
-is(scalar($t->workers(of => $pid)), 2, 'and WORKERS');
+ok(wait_for(sub { $t->workers(of => $pid) == 2 }, 30), 'and WORKERS');
 
 ($rc) = broker('start', "$dir/run", "$dir/a", $ports[1], 2, "''");
 isnt($rc, 0, 'the same DATA twice is refused');
@@ -96,7 +96,7 @@ ok(wait_for(sub { eval { Kafka::Wire->new(port => $ports[2])
     ->call('ApiVersions', 0, {}) } }, 120), 'make run answers')
     or diag($t->read_file('run.log'));
 kill 'INT', -$run;
-ok(wait_for(sub { waitpid($run, 1) }, 20), 'and ends at ^C');
+ok(wait_for(sub { waitpid($run, 1) }, 30), 'and ends at ^C');
 
 # Mistakes.
 for my $case (['PORT', "$dir/d x 1 ''"], ['WORKERS', "$dir/d $ports[2] 0 ''"],

@@ -96,7 +96,7 @@ $t->quit;
     ok(wait_for(sub {
         my @now = $t->workers;
         return @now == 2 && !grep { my $w = $_; grep $_ == $w, @workers } @now;
-    }, 10), 'workers: all are new');
+    }, 30), 'workers: all are new');
 
     $t->wait_ready;
     is(end(), $end + 2, 'workers: the data is there');

@@ -27,8 +27,8 @@ sub produce {
     my $r;
 
     wait_for(sub {
-        $r = eval { $t->client(timeout => 5)->produce('t', 0, $batch) };
-    }, 20);
+        $r = eval { $t->client(timeout => 20)->produce('t', 0, $batch) };
+    }, 60);
     is($r->{ErrorCode}, 0, "$name: produced");
     cmp_ok($r->{BaseOffset}, '>=', $end, "$name: after all of before");
     $end = $r->{BaseOffset} + 2;
@@ -47,23 +47,23 @@ is($opens, 1, 'it does not open the directory');
 
 # The old workers leave, the new ones take over.
 kill 'WINCH', $old;
-ok(wait_for(sub { !$t->workers(of => $old, all => 1) }, 20),
+ok(wait_for(sub { !$t->workers(of => $old, all => 1) }, 30),
     'the old workers leave');
 produce('after');
 
 # Rolled back: the old master starts workers again, the new tree ends.
 kill 'HUP', $old;
-ok(wait_for(sub { $t->workers(of => $old) >= 2 }, 20),
+ok(wait_for(sub { $t->workers(of => $old) >= 2 }, 30),
     'rolled back: workers of the old tree');
 kill 'QUIT', $new;
-ok(wait_for(sub { !kill 0, $new }, 20), 'rolled back: the new tree ends');
+ok(wait_for(sub { !kill 0, $new }, 30), 'rolled back: the new tree ends');
 produce('rolled back');
 
 # And again, to its end.
-ok(wait_for(sub { $t->master == $old }, 10), 'the pid file is back');
+ok(wait_for(sub { $t->master == $old }, 30), 'the pid file is back');
 ($new, $old) = $t->upgrade;
 kill 'QUIT', $old;
-ok(wait_for(sub { !kill 0, $old }, 20), 'the old tree ends');
+ok(wait_for(sub { !kill 0, $old }, 30), 'the old tree ends');
 produce('upgraded');
 
 $t->done;

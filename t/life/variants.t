@@ -115,7 +115,7 @@ CONF
     $t->run;
     served('one process');
     $t->signal('HUP');
-    ok(wait_for(sub { $t->error_log =~ /cannot be reloaded with/ }, 5),
+    ok(wait_for(sub { $t->error_log =~ /cannot be reloaded with/ }, 30),
         'one process: a reload is refused');
     served('one process, after that');
     ok($t->quit, 'one process: it ends');

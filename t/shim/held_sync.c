@@ -1,7 +1,7 @@
 /*
  * fdatasync() that comes to no end while the file HELD_SYNC exists, and says so
- * by another one beside it, HELD_SYNC.reached: a disk that takes its time, long
- * enough for a test to do something meanwhile.
+ * by another one beside it, HELD_SYNC.PID of its process: a disk that takes its
+ * time, long enough for a test to do something meanwhile.
  */
 
 #define _GNU_SOURCE
@@ -40,7 +40,7 @@ fdatasync(int fd)
     }
 
     while (held && access(held, F_OK) == 0) {
-        snprintf(path, sizeof(path), "%s.reached", held);
+        snprintf(path, sizeof(path), "%s.%d", held, (int) getpid());
         mark = open(path, O_WRONLY|O_CREAT|O_CLOEXEC, 0666);
 
         if (mark != -1) {

@@ -37,7 +37,7 @@ my @values = values_of(join '', map { $_->{codec} < 2 ? $_->{raw} : () }
 is(join('', @values), 'abcde' x 22, 'and what was sent comes back');
 
 # Several topics and partitions in one request; an error in one of them.
-my $r = $c->call('Produce', 9, { Acks => -1, TimeoutMs => 5000, TopicData => [
+my $r = $c->call('Produce', 9, { Acks => -1, TimeoutMs => 60_000, TopicData => [
     { Name => $name, PartitionData => [
         { Index => 1, Records => batch() },
         { Index => 7, Records => batch() } ] },
@@ -73,7 +73,7 @@ is($c->list_offset($name, 1, -1)->{Offset}, $before + 1, 'but it was written');
 
 # An error with acks=0 can only close the connection.
 $quiet->produce($name, 99, batch(), acks => 0);
-ok($quiet->closed(5), 'acks=0 with an error closes the connection');
+ok($quiet->closed(30), 'acks=0 with an error closes the connection');
 
 # ---- refusals (each leaves the log as it was)
 
@@ -221,7 +221,7 @@ ok($r && $r->{ErrorCode} != 0, 'a gzip bomb is refused');
 my $p = $t->client;
 $before = $c->list_offset($name, 0, -1)->{Offset};
 for my $i (0 .. 39) {
-    $p->send('Produce', 9, { Acks => $i % 2 ? 1 : -1, TimeoutMs => 5000,
+    $p->send('Produce', 9, { Acks => $i % 2 ? 1 : -1, TimeoutMs => 60_000,
         TopicData => [{ Name => $name, PartitionData => [{ Index => 0,
             Records => batch(records => ["p$i"]) }] }] });
 }

@@ -100,7 +100,7 @@ is(join(' ', map "$_->{PartitionIndex}:$_->{ErrorCode}:$_->{Offset}",
         my $ts = 1700000000000 + $n;
 
         # one behind the other, so that no flush can be over in between
-        $c->send('Produce', 9, { Acks => 1, TimeoutMs => 5000,
+        $c->send('Produce', 9, { Acks => 1, TimeoutMs => 60_000,
             TopicData => [{ Name => $topic, PartitionData => [{ Index => 0,
                 Records => Kafka::Batch::batch(records => ['a', 'b'],
                     timestamp => $ts) }] }] });

@@ -94,7 +94,7 @@ for my $v (0, 4, 9, 12) {
     my $new = "auto-$v-$$";
     my $code;
 
-    for (1 .. 20) {
+    for (1 .. 300) {
         $r = topic($v, { Name => $new }, 1);
         $code = $r->{ErrorCode};
         last unless $code == 5 || $t->foreign && $code == 3;

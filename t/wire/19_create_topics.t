@@ -22,7 +22,7 @@ sub create {
         Name => "create-$$-" . ++$n, %$topic };
 
     return $c->call('CreateTopics', $v, { Topics => [$topic],
-        timeoutMs => 10000, %o })->{Topics}[0];
+        timeoutMs => 60_000, %o })->{Topics}[0];
 }
 
 
@@ -95,7 +95,7 @@ my $name = "twice-$$";
 is(create(7, { Name => $name })->{ErrorCode}, 0, 'first');
 is(create(7, { Name => $name })->{ErrorCode}, 36, 'then TOPIC_ALREADY_EXISTS');
 
-$r = $c->call('CreateTopics', 7, { timeoutMs => 5000, Topics => [
+$r = $c->call('CreateTopics', 7, { timeoutMs => 60_000, Topics => [
     map +{ Name => "pair-$$", NumPartitions => 1, ReplicationFactor => 1 },
     1, 2] });
 is(join(' ', map $_->{ErrorCode}, @{ $r->{Topics} }) =~ /^42( 42)?$/, 1,
@@ -118,7 +118,7 @@ is(create(7, { Name => $name }, validateOnly => 1)->{ErrorCode}, 36,
     'validateOnly of one that exists');
 
 # Several, one of them wrong.
-$r = $c->call('CreateTopics', 7, { timeoutMs => 5000, Topics => [
+$r = $c->call('CreateTopics', 7, { timeoutMs => 60_000, Topics => [
     { Name => "good-$$", NumPartitions => 1, ReplicationFactor => 1 },
     { Name => 'bad name', NumPartitions => 1, ReplicationFactor => 1 }] });
 my %code = map { $_->{Name} => $_->{ErrorCode} } @{ $r->{Topics} };

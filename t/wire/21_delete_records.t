@@ -23,10 +23,10 @@ for my $n (1 .. 20) {
     my $offset = $n % 2 ? $n * 5 - 2 : -1;
 
     # one behind the other, so that no flush can be over in between
-    $c->send('Produce', 9, { Acks => 1, TimeoutMs => 5000, TopicData => [{
+    $c->send('Produce', 9, { Acks => 1, TimeoutMs => 60_000, TopicData => [{
         Name => $name, PartitionData => [{ Index => 0,
             Records => $batch }] }] });
-    $c->send('DeleteRecords', 2, { TimeoutMs => 5000, Topics => [{
+    $c->send('DeleteRecords', 2, { TimeoutMs => 60_000, Topics => [{
         Name => $name, Partitions => [{ PartitionIndex => 0,
             Offset => $offset }] }] });
 
@@ -41,7 +41,7 @@ is("@codes", join(' ', (0) x 40), 'what was acknowledged can be deleted');
 is("@marks", join(' ', map { $_ % 2 ? $_ * 5 - 2 : $_ * 5 } 1 .. 20),
     'up to the offset asked for, or the end');
 
-my $r = $c->call('DeleteRecords', 2, { TimeoutMs => 5000, Topics => [{
+my $r = $c->call('DeleteRecords', 2, { TimeoutMs => 60_000, Topics => [{
     Name => $name, Partitions => [{ PartitionIndex => 0,
         Offset => 101 }] }] })->{Topics}[0]{Partitions}[0];
 is("$r->{ErrorCode} $r->{LowWatermark}", '1 -1', 'not beyond the end');

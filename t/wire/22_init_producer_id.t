@@ -113,7 +113,7 @@ for my $i (0 .. 9) {
 ($pid, $partition) = ($c->init_producer->{ProducerId}, 1);
 my $before = $c->list_offset($name, 1, -1)->{Offset};
 for (1 .. 10) {
-    $c->send('Produce', 9, { Acks => -1, TimeoutMs => 5000, TopicData => [
+    $c->send('Produce', 9, { Acks => -1, TimeoutMs => 60_000, TopicData => [
         { Name => $name, PartitionData => [{ Index => 1, Records =>
             batch(producer_id => $pid, producer_epoch => 0, sequence => 0) }] }
     ] });

@@ -187,7 +187,7 @@ sub init {
     my ($name, %o) = @_;
     my $r;
 
-    for (1 .. 100) {
+    for (1 .. 600) {
         $r = $c[0]->init_producer(transactional_id => "$name-$$", %o);
         last if $r->{ErrorCode} != 51;
         sleep 0.05;
@@ -227,7 +227,7 @@ sub end_txn {
     my ($tx, $commit, %o) = @_;
     my $r;
 
-    for (1 .. 100) {
+    for (1 .. 600) {
         $r = $c[$n++ % @c]->call('EndTxn', $o{version} // 5, {
             TransactionalId => $tx->{name}, ProducerId => $tx->{id},
             ProducerEpoch => $tx->{epoch}, Committed => $commit });
@@ -312,7 +312,7 @@ sub restart {
 
 sub wait_until {
     my ($ok) = @_;
-    my $end = time + 10;
+    my $end = time + 30;
 
     while (time < $end) {
         return 1 if $ok->();

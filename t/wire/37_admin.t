@@ -26,7 +26,7 @@ sub grow {
     my ($v, $count, %o) = @_;
     return $a->call('CreatePartitions', $v, { Topics => [{
         Name => $o{topic} // $name, Count => $count,
-        Assignments => $o{assign} }], TimeoutMs => 1000,
+        Assignments => $o{assign} }], TimeoutMs => 60_000,
         ValidateOnly => $o{validate} ? 1 : 0 })->{Results}[0];
 }
 
@@ -65,7 +65,7 @@ sub trim {
     my $p = $a->call('DeleteRecords', $v, { Topics => [{
         Name => $o{topic} // $name, Partitions => [{
         PartitionIndex => $o{partition} // 0, Offset => $offset }] }],
-        TimeoutMs => 1000 })->{Topics}[0]{Partitions}[0];
+        TimeoutMs => 60_000 })->{Topics}[0]{Partitions}[0];
     return [@$p{qw(ErrorCode LowWatermark)}];
 }
 

@@ -76,7 +76,7 @@ my @batch = map batch(records => ['x' x $_]), 10, 16_000, 65_400, 70_000,
 sub produce_frame {
     my ($client, $batch, $id) = @_;
 
-    return $client->frame('Produce', 9, { Acks => 1, TimeoutMs => 1000,
+    return $client->frame('Produce', 9, { Acks => 1, TimeoutMs => 60_000,
         TopicData => [{ Name => 't', PartitionData => [
             { Index => 0, Records => $batch }] }] }, correlation_id => $id);
 }
@@ -96,7 +96,7 @@ for my $piece (3, 1000, 16_384, 65_536, 100_000, 2_000_000) {
 }
 
 # They are stored as they came; acks=1 is answered before they can be seen.
-ok(wait_for(sub { $c->list_offset('t', 0, -1)->{Offset} == 31 }, 5),
+ok(wait_for(sub { $c->list_offset('t', 0, -1)->{Offset} == 31 }, 30),
     'every batch is there');
 my @stored = batches($c->fetch('t', 0, 0, max_bytes => 50 << 20,
     partition_max_bytes => 50 << 20)->{Records});
@@ -123,7 +123,7 @@ $zero->send('Fetch', 12, Kafka::Wire::fetch_body('t', 0, $end,
     max_wait => 60_000));
 $zero->produce('t', 0, batch(records => ['a', 'b']), acks => 0) for 1 .. 20;
 $zero->close;
-ok(wait_for(sub { $c->list_offset('t', 0, -1)->{Offset} == $end + 40 }, 5),
+ok(wait_for(sub { $c->list_offset('t', 0, -1)->{Offset} == $end + 40 }, 30),
     'acks=0, then closed: everything is there');
 
 # Resets at any moment.

@@ -69,7 +69,7 @@ sub lines {
     my @lines;
 
     wait_for(sub { @lines = split /\n/, $t->read_file($name);
-        @lines >= $n }, 5);
+        @lines >= $n }, 30);
 
     return @lines;
 }
@@ -99,7 +99,7 @@ cmp_ok($f[9], '>', 150, 'bytes sent');
 $x = $t->client(port => $t->port(1), client_id => undef);
 $x->call('ApiVersions', 0, {});
 $x->send_raw(pack 'N', 0xffffffff);
-$x->closed(5);
+$x->closed(30);
 @f = split /\|/, (lines('conn.log', 2))[1];
 is("@f[0, 2, 3, 5]", '400 - - 1', 'a bad frame: 400');
 
@@ -148,7 +148,7 @@ is(scalar(lines('error.only', 1)), 1, 'if= chooses by the error');
 $x->close;
 $x = $t->client(port => $t->port(2));
 $x->send_raw("GET / HTTP/1.0\r\n\r\n");
-$x->closed(5);
+$x->closed(30);
 @lines = lines('req.log', 7);
 is(scalar @lines, 7, 'a connection that had no request has one line');
 is((split /\|/, $lines[6])[0], 400, 'with its status');

@@ -29,7 +29,7 @@ sub new {
 
     my $self = bless {
         client_id => exists $o{client_id} ? $o{client_id} : 'wire',
-        timeout   => $o{timeout} || 10,
+        timeout   => $o{timeout} || 30,
         buffer    => '',
         waiting   => [],
     }, $class;
@@ -220,7 +220,7 @@ sub create_topic {
             Configs => [map +{ Name => $_, Value => $config{$_} },
                 sort keys %config],
         }],
-        timeoutMs => 10000,
+        timeoutMs => 60_000,
     });
 
     # Apache Kafka answers before the topic is usable; ours must not.
@@ -234,7 +234,7 @@ sub delete_topic {
     my ($self, $name) = @_;
 
     return $self->call('DeleteTopics', 5,
-        { TopicNames => [$name], TimeoutMs => 10000 })->{Responses}[0];
+        { TopicNames => [$name], TimeoutMs => 60_000 })->{Responses}[0];
 }
 
 
@@ -246,7 +246,7 @@ sub produce {
     my $acks = $o{acks} // -1;
     my $body = {
         TransactionalId => $o{transactional_id},
-        Acks => $acks, TimeoutMs => $o{timeout_ms} // 10000,
+        Acks => $acks, TimeoutMs => $o{timeout_ms} // 60_000,
         TopicData => [{
             ($version >= 13 ? (TopicId => $topic) : (Name => $topic)),
             PartitionData => [{ Index => $partition, Records => $batch }],
@@ -326,7 +326,7 @@ sub init_producer {
 
     return $self->call('InitProducerId', $o{version} // 4, {
         TransactionalId => $o{transactional_id},
-        TransactionTimeoutMs => $o{timeout_ms} // 60000,
+        TransactionTimeoutMs => $o{timeout_ms} // 600_000,
         ProducerId => $o{producer_id} // -1,
         ProducerEpoch => $o{producer_epoch} // -1,
     });

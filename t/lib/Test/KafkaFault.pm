@@ -58,6 +58,9 @@ sub new {
 sub arm {
     my ($self, @lines) = @_;
 
+    # of one who came to the last point when that was disarmed
+    unlink "$self->{points}/fault.held" unless $self->armed;
+
     my $new = "$self->{points}/new";
     $self->write_file($new, join '', map "$_\n", @lines);
     rename $new, "$self->{points}/fault" or die "arm: $!";
@@ -73,7 +76,7 @@ sub armed { -e "$_[0]{points}/fault" }
 sub reached {
     my ($self, $seconds) = @_;
 
-    return wait_for(sub { !$self->armed }, $seconds // 5);
+    return wait_for(sub { !$self->armed }, $seconds // 30);
 }
 
 
@@ -89,7 +92,7 @@ sub held {
         ($pid) = grep !$but{$_},
             $self->read_file("$self->{points}/fault.held") =~ /^(\d+)$/mg;
         return $pid //= 0;
-    }, 20);
+    }, 60);
 
     return $pid;
 }

@@ -293,12 +293,17 @@ sub shim_sync {
 
 
 sub hold_sync { $_[0]->write_file($_[0]{held}, '') }
-sub release_sync { unlink map "$_[0]{held}$_", '', '.reached' }
+sub release_sync { unlink $_[0]{held}, glob "$_[0]{held}.*" }
 
 
-# How large the journal is once it does not grow any more.
+# Whether a process waits for the disk.
+sub held_in_sync { -e "$_[0]{held}.$_[1]" }
+
+
+# How large the journal is once it does not grow any more, and is larger than
+# that.
 sub journal_rests {
-    my ($self) = @_;
+    my ($self, $than) = @_;
     my $size = -1;
 
     wait_for(sub {
@@ -308,14 +313,15 @@ sub journal_rests {
         $size = 0;
         $size += -s for glob $self->data . '/@journal-0/*.log';
 
-        return $size == $was;
+        return $size == $was && $size > ($than // -1);
     }, 60);
 
     return $size;
 }
 
 
-# Starts, and waits until the broker answers (ready => 0 does not).
+# Starts, and waits until the broker answers (ready => 0 does not).  Here and
+# below, the seconds of a wait only say when to give up: on any machine.
 sub run {
     my ($self, %o) = @_;
 
@@ -336,7 +342,7 @@ sub run {
 
     waitpid $pid, 0;
     $self->give_up('nginx did not start') if $?;
-    wait_for(sub { $self->master && $self->workers >= $self->{workers} }, 20)
+    wait_for(sub { $self->master && $self->workers >= $self->{workers} }, 60)
         or $self->give_up('no workers');
     $self->{running} = 1;
 
@@ -379,7 +385,7 @@ sub wait_ready {
                 ->call('Metadata', 1, { Topics => [] });
         };
         return $r && @{ $r->{Brokers} };
-    }, $seconds // 30) or $self->give_up("no broker on port $port");
+    }, $seconds // 120) or $self->give_up("no broker on port $port");
 }
 
 
@@ -484,10 +490,10 @@ sub reload {
     wait_for(sub {
         @new = grep !$old{$_}, $self->workers;
         return @new >= $self->{workers} && !grep $old{$_}, $self->workers;
-    }, $o{timeout} // 20) or return ();
+    }, $o{timeout} // 60) or return ();
 
     if (!defined $o{gone} || $o{gone}) {
-        wait_for(sub { !grep kill(0, $_), keys %old }, $o{timeout} // 20)
+        wait_for(sub { !grep kill(0, $_), keys %old }, $o{timeout} // 60)
             or diag('old workers stay: ' . join ' ', grep kill(0, $_),
                 keys %old);
     }
@@ -503,7 +509,7 @@ sub upgrade {
     my $old = $self->master;
     kill 'USR2', $old;
     wait_for(sub { -e "$self->{dir}/nginx.pid.oldbin" && $self->master
-        && $self->master != $old && $self->workers }, 20)
+        && $self->master != $old && $self->workers }, 60)
         or $self->give_up('no upgrade');
 
     return ($self->master, $old);
@@ -523,7 +529,7 @@ sub kill_worker {
     return wait_for(sub {
         my @now = $self->workers;
         return @now >= keys %old && !grep { $_ == $pid } @now;
-    }, 20);
+    }, 60);
 }
 
 
@@ -535,9 +541,13 @@ sub kill_all {
     my @all = $self->processes;
     my $master = $self->master;
     $self->{killed}{$_} = 1 for @all;
+
+    # Its sockets may go a moment after it; nginx tries to bind again.
+    $self->allow(qr/bind\(\) to \S+ failed \(98: /);
+
     $last->() if $last;
     kill 'KILL', $master, @all;
-    wait_for(sub { !(grep alive($_), $master, @all) && !$self->processes }, 20)
+    wait_for(sub { !(grep alive($_), $master, @all) && !$self->processes }, 60)
         or die "processes stay\n";
     $self->{running} = 0;
 }
@@ -552,7 +562,7 @@ sub end {
 
     my $master = $self->master or return 1;
     kill $how, $master;
-    my $gone = wait_for(sub { !$self->processes }, $seconds // 30);
+    my $gone = wait_for(sub { !$self->processes }, $seconds // 60);
     $self->{running} = 0 if $gone;
 
     return $gone;
@@ -570,7 +580,9 @@ sub client {
     return Kafka::Wire->new(%o) unless $worker;
 
     # The other workers are held for a moment, so that this one accepts.
-    for (1 .. 20) {
+    my $end = time + 60;
+
+    while (time < $end) {
         my $c = Kafka::Wire->new(%o);
         return $c if $self->worker_of($c, 0.3) == $worker;
 
@@ -606,7 +618,7 @@ sub worker_of {
         }
 
         return 0;
-    }, $seconds // 5);
+    }, $seconds // 60);
 
     return $worker;
 }
@@ -620,8 +632,8 @@ sub inode_of {
     for my $name (qw(tcp tcp6)) {
         open my $f, '<', "/proc/net/$name" or next;
 
-        while (<$f>) {
-            my @w = split;
+        while (my $line = <$f>) {
+            my @w = split ' ', $line;
             return $w[9] if $w[1] =~ /:$l$/ && $w[2] =~ /:$r$/ && $w[9] ne '0';
         }
     }

@@ -51,7 +51,7 @@ sub insist {
     wait_for(sub {
         $r = eval { $code->($self->{t}->client(timeout => 5)) };
         return defined $r && $r;
-    }, $seconds // 20);
+    }, $seconds // 60);
 
     return $r;
 }
@@ -73,7 +73,7 @@ sub init {
     my ($self, $name) = @_;
 
     my $r = $self->ask('InitProducerId', 4, {
-        TransactionalId => $name, TransactionTimeoutMs => 60000,
+        TransactionalId => $name, TransactionTimeoutMs => 600_000,
         ProducerId => -1, ProducerEpoch => -1 }) or die "no producer\n";
     die "InitProducerId: $r->{ErrorCode}\n" if $r->{ErrorCode};
 
