@@ -100,13 +100,13 @@ ok($took > 0.35, 'waits for max_wait') or diag("$took s");
 is($r->{Records}, '', 'and then answers nothing');
 
 $start = time;
-$r = $c->fetch($name, 0, 31, max_wait => 9000);
-ok(time - $start < 8, 'an error is answered at once');
+$r = $c->fetch($name, 0, 31, max_wait => 60_000);
+ok(time - $start < 25, 'an error is answered at once');
 
 $start = time;
-$r = $c->call('Fetch', 12, { MaxWaitMs => 9000, MinBytes => 1,
+$r = $c->call('Fetch', 12, { MaxWaitMs => 60_000, MinBytes => 1,
     SessionEpoch => -1, Topics => [] });
-ok(time - $start < 8, 'nothing asked for is answered at once');
+ok(time - $start < 25, 'nothing asked for is answered at once');
 
 # Woken from every worker: the fetch in one, the append in another.
 my @workers = $t->foreign ? (0, 0) : $t->workers;
@@ -183,13 +183,13 @@ is($r->{SessionId}, $sid, 'the same session');
 is(scalar @{ $r->{Responses} }, 0, 'nothing new, nothing listed');
 
 $c->produce($name, 0, batch(records => ['new']));
-$r = session($x, $sid, 2, [], max_wait => 3000);
+$r = session($x, $sid, 2, [], max_wait => 60_000);
 is(scalar @{ $r->{Responses} }, 1, 'only what has changed');
 is($r->{Responses}[0]{Partitions}[0]{PartitionIndex}, 0, 'that partition');
 is(join(',', values_of($r->{Responses}[0]{Partitions}[0]{Records})), 'new',
     'its records');
 
-$x->send('Fetch', 12, { MaxWaitMs => 5000, MinBytes => 1, SessionId => $sid,
+$x->send('Fetch', 12, { MaxWaitMs => 60_000, MinBytes => 1, SessionId => $sid,
     SessionEpoch => 3, Topics => [{ Topic => $name, Partitions => [
         { Partition => 0, FetchOffset => 31, PartitionMaxBytes => 1000 }] }] });
 ok($x->silent(0.3), 'an incremental fetch waits');

@@ -60,7 +60,7 @@ is_deeply([map $_->{PartitionErrorCode}, map @{ $_->{ResultsByPartition} },
         V3AndBelowTopics => [@parts, { Name => $topic, Partitions => [0] }] })
     ->{ResultsByTopicV3AndBelow} }], [29, 55],
     'AddPartitionsToTxn: none of an internal topic');
-is($c[0]->call('DeleteRecords', 2, { TimeoutMs => 9000, Topics => [{
+is($c[0]->call('DeleteRecords', 2, { TimeoutMs => 60_000, Topics => [{
     Name => '__consumer_offsets', Partitions => [{ PartitionIndex => 0,
     Offset => -1 }] }] })->{Topics}[0]{Partitions}[0]{ErrorCode}, 17,
     'DeleteRecords: nor its records');
@@ -267,7 +267,7 @@ my $r1 = eval { $c[1]->recv(timeout => 5) };
 ok(!defined $r1 || $r1->{ErrorCode} == 14,
     'a reload answers who waits, or closes');
 @c = map $t->client, 0 .. 2;
-send_join($c[1], $w, member => $b->{MemberId});
+send_join($c[1], $w, member => $b->{MemberId}, session => 3000);
 $a = join_group($c[0], $w, member => $a->{MemberId});
 $b = $c[1]->recv;
 is_deeply([$a->{ErrorCode}, $b->{ErrorCode}], [0, 0],
@@ -281,7 +281,7 @@ sync_group($c[0], $w, $a,
 $c[1]->recv;
 my $started = time;
 my $code = 0;
-while (time - $started < 40 && $code == 0) {
+while (time - $started < 60 && $code == 0) {
     $code = beat($c[0], $w, $a);
     sleep 0.1;
 }
@@ -313,12 +313,13 @@ like($t->error_log, qr/\[warn\].*topic "__transaction_state", which some tools l
 $t->done;
 
 
+# Nobody is to go for want of time but who says so.
 sub join_body {
     my ($g, %o) = @_;
 
     return {
-        GroupId => $g, SessionTimeoutMs => $o{session} // 3000,
-        RebalanceTimeoutMs => 5000, MemberId => $o{member} // '',
+        GroupId => $g, SessionTimeoutMs => $o{session} // 300_000,
+        RebalanceTimeoutMs => 300_000, MemberId => $o{member} // '',
         ProtocolType => 'consumer', Protocols => $o{protocols}
             // [{ Name => 'range', Metadata => 'meta' }],
     };

@@ -27,7 +27,7 @@ sub made {
 for my $v (1 .. 6) {
     my $name = made();
     $c->produce($name, 0, batch());
-    my $r = $c->call('DeleteTopics', $v, { TimeoutMs => 10000,
+    my $r = $c->call('DeleteTopics', $v, { TimeoutMs => 60_000,
         TopicNames => [$name], Topics => [{ Name => $name }] })->{Responses}[0];
     is("$r->{Name} $r->{ErrorCode}", "$name 0", "v$v");
 
@@ -46,7 +46,7 @@ my $id = $c->topic_id($name);
 sub by_id {
     my ($id, $name) = @_;
 
-    return $c->call('DeleteTopics', 6, { TimeoutMs => 10000,
+    return $c->call('DeleteTopics', 6, { TimeoutMs => 60_000,
         Topics => [{ TopicId => $id, Name => $name }] })->{Responses}[0];
 }
 
@@ -73,7 +73,7 @@ is($c->list_offset($name, 0, -1)->{Offset}, 0, 'and empty');
 
 # Several at once, one of them unknown.
 my @some = map made(), 1 .. 3;
-$r = $c->call('DeleteTopics', 5, { TimeoutMs => 10000,
+$r = $c->call('DeleteTopics', 5, { TimeoutMs => 60_000,
     TopicNames => [@some, 'no-such'] });
 my %code = map { $_->{Name} => $_->{ErrorCode} } @{ $r->{Responses} };
 is_deeply(\%code, { 'no-such' => 3, map { $_ => 0 } @some }, 'several');
@@ -82,12 +82,12 @@ is_deeply(\%code, { 'no-such' => 3, map { $_ => 0 } @some }, 'several');
 my $gone = made();
 my $x = $t->client;
 $x->send('Fetch', 12, Kafka::Wire::fetch_body($gone, 0, 0,
-    max_wait => 10000));
+    max_wait => 60_000));
 ok($x->silent(0.2), 'a fetch waits');
 $c->delete_topic($gone);
 SKIP: {
     skip 'Kafka lets it wait', 1 if $t->foreign;
-    is($x->recv(timeout => 5)->{Responses}[0]{Partitions}[0]{ErrorCode}, 3,
+    is($x->recv->{Responses}[0]{Partitions}[0]{ErrorCode}, 3,
         'and is told when its topic goes');
 }
 
@@ -101,12 +101,12 @@ SKIP: {
         $y->fetch($files, $_, 0) for 0, 1;
     }
     $c->delete_topic($files);
-    ok(wait_for(sub { !grep m{/\Q$files\E}, glob $t->data . '/*' }, 10),
+    ok(wait_for(sub { !grep m{/\Q$files\E}, glob $t->data . '/*' }, 30),
         'the directories go');
     ok(wait_for(sub {
         !grep { (readlink($_) // '') =~ /\Q$files\E/ }
             map glob("/proc/$_/fd/*"), $t->workers
-    }, 10), 'and the open files');
+    }, 30), 'and the open files');
 }
 
 $t->done;
