@@ -53,8 +53,12 @@ sub made {
     my ($name) = @_;
 
     return $t->insist(sub { my $e = $_[0]->create_topic($name)->{ErrorCode};
-        return $e == 0 || $e == 36 }, 20);
+        return $e == 0 || $e == 36 }, 30);
 }
+
+
+# How often it was told that the broker stays closed.
+sub closed { scalar(() = $t->error_log =~ /stays closed/g) }
 
 
 # The retry of a batch whose first writer died before it flushed.
@@ -65,11 +69,11 @@ sub made {
     my $batch = Kafka::Batch::batch(records => ['a'], sequence => 0,
         producer_id => $p->{ProducerId}, producer_epoch => 0);
 
-    $t->arm('flush-before');
     my $c = $t->client;
     my $other = elsewhere($c);
 
-    $c->send('Produce', 9, { Acks => -1, TimeoutMs => 15000, TopicData => [{
+    $t->arm('flush-before');
+    $c->send('Produce', 9, { Acks => -1, TimeoutMs => 60_000, TopicData => [{
         Name => 'twice', PartitionData => [{ Index => 0,
         Records => $batch }] }] });
     ok($t->reached, 'duplicate: its first writer died');
@@ -85,7 +89,7 @@ sub made {
     my $other = elsewhere($c);
 
     $t->arm('flush-before');
-    $c->send('CreateTopics', 7, { timeoutMs => 10000, Topics => [{
+    $c->send('CreateTopics', 7, { timeoutMs => 60_000, Topics => [{
         Name => 'orphan', NumPartitions => 1, ReplicationFactor => 1 }] });
     ok($t->reached, 'journal: its worker died');
 
@@ -107,7 +111,7 @@ sub made {
 
     $t->arm('log.fdatasync=' . EIO);
     ok(wait_for(sub { ($t->client->produce('cached', 0,
-        Kafka::Batch::batch(), acks => 1)->{ErrorCode} // 0) == STORAGE }, 10),
+        Kafka::Batch::batch(), acks => 1)->{ErrorCode} // 0) == STORAGE }, 30),
         'reopened: it failed');
     $t->disarm;
 
@@ -116,13 +120,13 @@ sub made {
         my $r = $_[0]->produce('cached', 0, Kafka::Batch::batch(), acks => 1);
         $at = $r->{BaseOffset};
         return $r->{ErrorCode} == 0;
-    }, 20), 'reopened: it is back');
+    }, 30), 'reopened: it is back');
 
     my $got;
     $t->insist(sub { $got = $_[0]->fetch('cached', 0, $at)->{Records} });
     cmp_ok(unpack('x12 N', $got), '>', $before,
         'reopened: what follows has a later leader epoch');
-    ok(wait_for(sub { epoch('cached') > $before }, 5),
+    ok(wait_for(sub { epoch('cached') > $before }, 30),
         'reopened: which clients are told of');
     is(scalar(grep { epoch('cached') <= $before } 1 .. 12), 0,
         'reopened: by every worker');
@@ -151,7 +155,7 @@ sub made {
     ok(scalar(() = $open->()), 'no memory: its files are open');
     is($t->client->delete_topic('answer')->{ErrorCode}, 0,
         'no memory: the topic goes');
-    ok(wait_for(sub { !$open->() }, 10), 'no memory: and no file stays open');
+    ok(wait_for(sub { !$open->() }, 30), 'no memory: and no file stays open');
 }
 
 # The journal loses a decision; the first attempt to open it again has no room
@@ -164,19 +168,19 @@ sub made {
     my $before = epoch('kept');
 
     my $asked = $t->client(timeout => 10);
+    my $closed = closed();
 
     $t->arm('log.fdatasync=' . EIO);
-    $asked->send('CreateTopics', 7, { timeoutMs => 10000, Topics => [{
+    $asked->send('CreateTopics', 7, { timeoutMs => 60_000, Topics => [{
         Name => 'lost', NumPartitions => 1, ReplicationFactor => 1 }] });
-    ok(wait_for(sub { $t->error_log =~ /stays closed/ }, 10),
-        'cut: the journal failed');
+    ok(wait_for(sub { closed() > $closed }, 30), 'cut: the journal failed');
 
     cmp_ok(-s $log, '>', $size, 'cut: after the decision was written');
     truncate $log, $size + 20 or die;
     my $marks = () = $t->error_log =~ /cannot raise the leader/g;
     $t->arm('log.pwrite=' . ENOSPC);
     ok(wait_for(sub { (() = $t->error_log =~ /cannot raise the leader/g)
-        > $marks }, 15), 'cut: an attempt ended behind the cut');
+        > $marks }, 30), 'cut: an attempt ended behind the cut');
     $t->disarm;
 
     ok(made("after-$_"), 'cut: open again') for 1 .. 3;

@@ -22,7 +22,8 @@ my $lost = qr/a wait ended at its deadline although it was satisfied/;
 $t->allow($lost);
 $t->run;
 
-my ($c, $other) = map $t->client(worker => $_, timeout => 60), $t->workers;
+my @workers = $t->workers;
+my ($c, $other) = map $t->client(worker => $_, timeout => 60), @workers;
 
 
 sub lost { scalar(() = $t->error_log =~ /$lost/g) }
@@ -56,7 +57,12 @@ sub waits {
     $t->arm('group-wake-up=5') if $lose;
 
     $send->();
-    sleep 1;                                    # by then it is parked
+
+    # By then it is parked: who comes later to its worker has been answered.
+    sleep 1;
+    $t->client(worker => $workers[1], timeout => 60)
+        ->call('DescribeGroups', 5, { Groups => ['g'] });
+
     my $now = $satisfy->();
     my $r = $other->recv;
 

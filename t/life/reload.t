@@ -39,6 +39,7 @@ sub opens { return scalar(() = $t->error_log =~ /: open in/g) }
 # A long poll that would last for half a minute.
 sub park {
     my $c = $t->client;
+    $c->call('ApiVersions', 0, {});             # a worker has accepted it
     $c->send('Fetch', 12, Kafka::Wire::fetch_body('t', 0, $end,
         max_wait => 120_000));
     sleep 0.1;
@@ -162,7 +163,7 @@ CONF
     my $c;
 
     while (time < $until) {
-        $c ||= eval { $t->client(timeout => 10) } or next;
+        $c ||= eval { $t->client } or next;
         my $r = eval { $c->produce('t', 0, $batch) };
 
         if (!$r) {

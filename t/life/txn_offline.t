@@ -40,16 +40,24 @@ sub state_of {
 }
 
 
+# How often the journal has the name of one of them.
+sub told {
+    return scalar map /stuck-\d/g, map $t->read_file($_),
+        glob $t->data . '/@journal-0/*.log';
+}
+
+
 $t->client->create_topic($_) for 'bad', 'good';
 my @x = map begin("stuck-$_", 'bad'), 1 .. $stuck;
 is(@x, $stuck, 'transactions');
 
 # All are decided, and none is carried out.
 $t->hold_sync;
-my $size = $t->journal_rests;
+$t->journal_rests;
+my $before = told();
 my @c = map $t->client, @x;
 $c[$_]->send('EndTxn', 5, { %{ $x[$_] }, Committed => 1 }) for 0 .. $#x;
-cmp_ok($t->journal_rests, '>', $size, 'their ends are asked for');
+ok(wait_for(sub { told() >= $before + $stuck }, 60), 'all ends are decided');
 $t->kill_all;
 $t->release_sync;
 
@@ -65,8 +73,10 @@ is($t->client->produce('bad', 0, batch())->{ErrorCode}, 56,
 is((grep $_->{TransactionState} eq 'PrepareCommit',
     state_of(map "stuck-$_", 1 .. $stuck)), $stuck, 'all of them are stuck');
 
-my $late = begin('late', 'good', timeout_ms => 1);
-ok($late, 'another one begins');
+# (its time may be over before it has written anything)
+my $late;
+ok(wait_for(sub { $late = begin('late', 'good', timeout_ms => 500) }, 60),
+    'another one begins');
 ok(wait_for(sub { (state_of('late'))[0]{TransactionState} eq 'CompleteAbort' },
     60), 'and is aborted when its time is over');
 my $p = $t->client->fetch('good', 0, 0, isolation => 1);
