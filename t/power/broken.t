@@ -16,8 +16,6 @@ use Test::KafkaNginx qw/ wait_for /;
 use Test::More;
 use Time::HiRes qw/ sleep /;
 
-my $tries = 4;
-
 my @cases = (
     ['none', undef],
     ['data', '[!@.]*.log'],
@@ -38,9 +36,11 @@ sub loss {
 
     prepare($name, $p, $load);
 
-    for my $n (1 .. $tries) {
+    for my $n (1 .. ($p->{break} ? 10 : 4)) {
         $load->tell('go');
         sleep 1;
+        wait_for(sub { left_out($p) }, 30) if $p->{break};
+        promised($load, 20);
         $p->cut('strict', $n);
         $load->tell('pause');
 
@@ -51,6 +51,29 @@ sub loss {
     }
 
     return undef;
+}
+
+# How many syncs were, up to now.
+
+sub left_out {
+    my ($p) = @_;
+
+    return ($p->rebuild('broken', $p->{log}) =~ /broken=(\d+)/)[0];
+}
+
+# Until that many more promises were given, on however slow a machine.
+
+sub promised {
+    my ($load, $n) = @_;
+    my $given = sub {
+        my $s = $load->stats;
+        my $sum = 0;
+        $sum += $s->{$_} // 0 for qw/ acked created commits /;
+        return $sum;
+    };
+    my $before = $given->();
+
+    wait_for(sub { $given->() >= $before + $n }, 30);
 }
 
 # Failures here are the test's, not what it looks for.
@@ -65,6 +88,7 @@ sub prepare {
         $load->tell('groups 2') eq 'ok' or die "no groups\n";
         $load->tell('go');
         sleep 1;
+        promised($load, 20);
         $load->tell('pause');
         $p->cut('keep', 1);
         $p->{break} = $break;
@@ -91,7 +115,7 @@ sub prepare {
             $p->restart;
             wait_for(sub {
                 (() = $p->t->error_log =~ /journal compacted/g) >= $n
-            }, 20) or die "no snapshot was made\n";
+            }, 60) or die "no snapshot was made\n";
         }
     }
 }
@@ -103,7 +127,7 @@ for my $case (@cases) {
 
     my $p = Power->new(break => $break, workers => 2);
     my $load = Soak->load(port => $p->port, seed => 1);
-    $load->tell('patience 5');
+    $load->tell('patience 5') if $break;
     my $loss = loss($name, $p, $load);
 
     if ($break) {

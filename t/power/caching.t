@@ -90,7 +90,7 @@ $p->t->done;
 sub init {
     my $r;
 
-    for (1 .. 200) {
+    for (1 .. 1200) {
         $r = $c->init_producer(transactional_id => 'one');
         last if $r->{ErrorCode} != 51;
         sleep 0.05;

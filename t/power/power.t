@@ -34,8 +34,21 @@ is($load->tell('setup'), 'ok', 'topics are made');
 is($load->tell('groups 2'), 'ok', 'and groups');
 
 my ($bad, $longest) = (0, 0);
+my $enough = 100 * ($cuts > 9 ? $cuts / 9 : 1);
 
-for my $n (1 .. $cuts) {
+# What has to have happened; a machine that is slow or busy takes longer.
+
+sub missing {
+    my $s = $load->stats;
+
+    return $s->{acked} <= $enough || $s->{commits} <= 100
+        || !$s->{retries} || !$s->{deleted} || !$p->{lost_bytes}
+        || !$p->{lost_names};
+}
+
+for my $n (1 .. 3 * $cuts) {
+    last if $n > $cuts && !missing();
+
     my $mode = (qw/ strict random random strict random keep /)[dice(6)];
     my $quit = dice(6) == 0;
     my $ms = dice(4) == 0 ? 20 + dice(250) : 500 + dice(1500);
@@ -81,8 +94,7 @@ $load->quit;
 
 is(join("\n", $load->faults), '', 'no promise was broken');
 is(join("\n", $load->stalls), '', 'no request was forgotten');
-cmp_ok($stats->{acked}, '>', 100 * ($cuts > 9 ? $cuts / 9 : 1),
-    'there was something to lose');
+cmp_ok($stats->{acked}, '>', $enough, 'there was something to lose');
 cmp_ok($stats->{retries}, '>', 0, 'batches were sent again');
 cmp_ok($stats->{deleted}, '>', 0, 'topics were deleted');
 cmp_ok($stats->{commits}, '>', 100, 'offsets were committed');

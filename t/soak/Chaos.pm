@@ -43,12 +43,12 @@ my @events = (
     }],
     [1, 'graceful stop', sub {
         my ($t) = @_;
-        $t->quit(30) or fail('it stops');
+        $t->quit(60) or fail('it stops');
         $t->run;
     }],
     [1, 'fast stop', sub {
         my ($t) = @_;
-        $t->stop(30) or fail('it stops');
+        $t->stop(60) or fail('it stops');
         $t->run;
     }],
 );
@@ -85,7 +85,7 @@ sub calm {
     my ($self) = @_;
     my $t = $self->{t};
 
-    return wait_for(sub { $t->workers >= $t->{workers} }, 20);
+    return wait_for(sub { $t->workers >= $t->{workers} }, 60);
 }
 
 sub told {

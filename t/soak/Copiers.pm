@@ -210,7 +210,7 @@ sub end {
     wait_for(sub {
         $self->dead;
         return !grep $_->{pid}, @{ $self->{all} };
-    }, $seconds // 30);
+    }, $seconds // 90);
 
     my @left = grep $_->{pid}, @{ $self->{all} };
     $self->DESTROY;

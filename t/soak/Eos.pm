@@ -77,7 +77,7 @@ sub start {
         [1, 'instance held', sub { $c->pause_one }]);
 
     # Those who start late would miss what is to come.
-    wait_for(sub { !grep !$c->stats($_)->{committed}, $self->clients }, 60)
+    wait_for(sub { !grep !$c->stats($_)->{committed}, $self->clients }, 180)
         or $self->fault('some client does nothing');
 }
 
@@ -96,6 +96,16 @@ sub strike {
     $self->look($_) for values %{ $self->{exact} };
 }
 
+# Clients that have not committed more than that, or of which nobody has seen an
+# aborted transaction.
+
+sub missing {
+    my ($self, $least) = @_;
+
+    return grep { $self->stats($_)->{committed} <= $least
+        || !$self->aborted($_) } $self->clients;
+}
+
 # The end: everything goes through, and nothing is left.
 
 sub finish {
@@ -112,7 +122,7 @@ sub finish {
 
         wait_for(sub {
             ($at = $self->offsets($c->group($name))) eq "@$counts"
-        }, 90) or $self->fault("$name: $at is committed, of @$counts",
+        }, 180) or $self->fault("$name: $at is committed, of @$counts",
             $c->complaints($name, 8));
     }
 
@@ -126,7 +136,7 @@ sub finish {
 
     # What a killed instance has begun is aborted in time.
     my $open = '';
-    wait_for(sub { ($open = $self->open) eq '' }, 30)
+    wait_for(sub { ($open = $self->open) eq '' }, 90)
         or $self->fault("open: $open");
 
     for my $name ($self->clients) {
@@ -163,7 +173,7 @@ sub look {
 
     wait_for(sub {
         eval { $x->advance($self->{t}->client); 1 };
-    }, 30) or $self->fault("$x->{topic} cannot be read: $@");
+    }, 60) or $self->fault("$x->{topic} cannot be read: $@");
 }
 
 # Calls with a new connection each time until there is an answer.

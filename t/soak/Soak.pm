@@ -11,7 +11,9 @@ use strict;
 
 use Exporter qw/ import /;
 use Cwd qw/ abs_path /;
+use Fcntl qw/ :flock /;
 use File::Basename qw/ dirname /;
+use File::Path qw/ make_path /;
 use File::Temp;
 use IPC::Open2;
 
@@ -23,11 +25,15 @@ my $top = abs_path(dirname(__FILE__) . '/../..');
 
 sub top { $top }
 
-# Builds the tools named and answers where they are.
+# Builds the tools named, by one test at a time, and answers where they are.
 
 sub tools {
     my @names = @_;
     my $b = $ENV{TEST_BUILD} || "$top/build";
+
+    make_path("$b/t/soak");
+    open my $lock, '>', "$b/t/soak/lock" or die "$b/t/soak/lock: $!";
+    flock $lock, LOCK_EX;
 
     system('make', '-s', '-C', $top, '-f', 't/soak/tools.mk', "B=$b",
         map { "$b/t/soak/$_" } @names) == 0
