@@ -218,7 +218,7 @@ test_failed_does_not_wait(void)
     kl_part_lock(kl_log_part(plog));
     pthread_create(&thread, NULL, enter_thread, NULL);
 
-    for (i = 0; i < 500 && entered < 100; i++) {
+    for (i = 0; i < 6000 && entered < 100; i++) {
         usleep(10000);
     }
 

@@ -365,6 +365,12 @@ main(void)
     for (left = WRITERS; left > 0 && board->failed == 0; /* void */) {
         if (board->kills < KILLS) {
             nap(500 + (int) (rand_r(&rnd) % 2000));
+
+            /* not faster than they are read */
+            while (board->reads < board->kills / 2 && board->failed == 0) {
+                nap(50);
+            }
+
             i = (int) (rand_r(&rnd) % (WRITERS + 1));
 
             if (i == WRITERS) {
