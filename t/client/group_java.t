@@ -19,7 +19,6 @@ system('javac', '-cp', $jars, '-d', $classes, here() . '/java/GroupMember.java')
     == 0 or die 'GroupMember.java cannot be compiled';
 
 scenario(name => 'java', static => 1, cooperative => 1, stays => 1,
-    timeout => 40,
     command => sub { 'java', '-Xmx128m', '-XX:TieredStopAtLevel=1',
         '-XX:+UseSerialGC', '-cp', "$classes:$jars", 'GroupMember', @_ });
 

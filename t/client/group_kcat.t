@@ -20,7 +20,8 @@ sub command {
 
     return ('kcat', '-b', $bootstrap, '-E', '-G', $group, '-u', '-f',
         'record %p %s\n', '-X', 'auto.offset.reset=earliest',
-        '-X', 'auto.commit.interval.ms=100', '-X', 'session.timeout.ms=10000',
+        '-X', 'auto.commit.interval.ms=100',
+        '-X', 'session.timeout.ms=' . ($o{instance} ? 60_000 : 10_000),
         '-X', 'heartbeat.interval.ms=300',
         '-X', 'reconnect.backoff.max.ms=500',
         ($o{instance} ? ('-X', "group.instance.id=$o{instance}") : ()), $topic);

@@ -47,7 +47,7 @@ my %app;
 my $load = program('load');
 app($_) for qw(a b);
 
-ok(until_running(120), 'both instances run');
+ok(until_running(300), 'both instances run');
 
 dice(0, $seed);
 
@@ -59,7 +59,7 @@ my $chaos = Chaos->new($t,
         app($which);
     }],
     [2, 'instances killed in a transaction', sub {
-        stop_in_transaction(30);
+        stop_in_transaction(120);
         $_->kill9 for values %app;
         app($_) for qw(a b);
     }],
@@ -82,26 +82,29 @@ strike(shift @first) while @first || time < $end;
 # A transaction of one that was killed is aborted by its successor, or in time.
 ok(Test::KafkaProgram->until(\&aborted, 120), 'a transaction was aborted');
 
+# What was read of the repartition topic is deleted now and then.
+ok(Test::KafkaProgram->until(\&purged, 120), 'and something deleted');
+
 diag("seed $seed: ", $chaos->told);
 $chaos->calm;
 
 $load->say('stop');
-ok($load->until(sub { $load->ended }, 60), 'the input is there');
+ok($load->until(sub { $load->ended }, 120), 'the input is there');
 my $sent = $load->said(qr/^sent (\d+)$/);
 cmp_ok($sent // 0, '>', 500 + $seconds * 50, 'words were sent');
 
 my $check = program('check', $sent // 0);
-ok($check->until(sub { $check->said(qr/^all counted$/) || $check->ended }, 120),
+ok($check->until(sub { $check->said(qr/^all counted$/) || $check->ended }, 300),
     'all words are counted');
 
 # What is counted twice now, is seen.
 $_->say('stop') for values %app;
-ok(Test::KafkaProgram->until(sub { !grep !$_->ended, values %app }, 60),
+ok(Test::KafkaProgram->until(sub { !grep !$_->ended, values %app }, 150),
     'the instances end');
 ok($app{$_}->said(qr/^closed true$/), "$_ closes in order") for sort keys %app;
 
 $check->say('stop');
-ok($check->until(sub { $check->ended }, 120), 'the check ends');
+ok($check->until(sub { $check->ended }, 300), 'the check ends');
 is($check->status, 0, 'the counts are exact');
 cmp_ok(scalar(grep /^ok /, $check->lines), '>=', 9, 'all was looked at');
 
@@ -192,6 +195,14 @@ sub stop_in_transaction {
         kill 'CONT', map $_->pid, values %app;
         return;
     }, $time);
+}
+
+sub purged {
+    return eval {
+        my $c = $t->client(timeout => 5);
+        scalar grep { $c->list_offset("$name-words-repartition", $_, -2)
+            ->{Offset} > 0 } 0 .. 3;
+    };
 }
 
 sub aborted {

@@ -23,7 +23,7 @@ for my $name (sort keys %jars) {
         command => [java($jars{$name}), here() . '/java/TransactionTest.java',
             bootstrap()]);
 
-    ok($p->until(sub { $p->ended }, 280), "$name ends") or $p->kill9;
+    ok($p->until(sub { $p->ended }, 900), "$name ends") or $p->kill9;
     is($p->status, 0, "$name: exit code")
         or diag(nginx()->read_file("$name.err"));
     is($p->said(qr/^1\.\.(\d+)/), scalar(grep /^ok /, $p->lines),

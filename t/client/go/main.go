@@ -62,7 +62,7 @@ func value(i int) []byte {
 
 func read(c *kgo.Client, n int) []*kgo.Record {
 	var out []*kgo.Record
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 120*time.Second)
 	defer cancel()
 	for len(out) < n && ctx.Err() == nil {
 		fetches := c.PollFetches(ctx)
@@ -228,7 +228,7 @@ func wakes(ctx context.Context) {
 		fine(err, "topic")
 		return
 	}
-	c := client(kgo.FetchMaxWait(20*time.Second), kgo.ConsumePartitions(
+	c := client(kgo.FetchMaxWait(60*time.Second), kgo.ConsumePartitions(
 		map[string]map[int32]kgo.Offset{t: {0: kgo.NewOffset().AtStart()}}))
 	defer c.Close()
 	worst := time.Duration(0)
@@ -246,14 +246,14 @@ func wakes(ctx context.Context) {
 		fmt.Sscan(string(got[0].Value), &sent)
 		worst = max(worst, time.Since(time.Unix(0, sent)))
 	}
-	if !ok(worst < 2*time.Second, "a waiting consumer is woken") {
+	if !ok(worst < 30*time.Second, "a waiting consumer is woken") {
 		fmt.Printf("# after %v\n", worst)
 	}
 }
 
 func main() {
 	bootstrap = os.Args[1]
-	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 600*time.Second)
 	defer cancel()
 
 	topics(ctx)

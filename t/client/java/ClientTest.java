@@ -96,7 +96,7 @@ public class ClientTest {
         Properties p = new Properties();
         p.put("bootstrap.servers", bootstrap);
         p.put("linger.ms", "5");
-        p.put("delivery.timeout.ms", "30000");
+        p.put("delivery.timeout.ms", "120000");
         p.put("request.timeout.ms", "20000");
         for (int i = 0; i < more.length; i += 2) {
             p.put(more[i], more[i + 1].toString());
@@ -119,7 +119,7 @@ public class ClientTest {
 
     static List<ConsumerRecord<byte[], byte[]>> read(KafkaConsumer<byte[], byte[]> c, int n) {
         List<ConsumerRecord<byte[], byte[]>> out = new ArrayList<>();
-        long end = System.currentTimeMillis() + 20000;
+        long end = System.currentTimeMillis() + 120000;
         while (out.size() < n && System.currentTimeMillis() < end) {
             c.poll(Duration.ofMillis(500)).forEach(out::add);
         }

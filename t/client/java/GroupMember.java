@@ -64,6 +64,8 @@ public class GroupMember {
             var pair = args[i].split("=", 2);
             if (pair[0].equals("instance")) {
                 p.put(ConsumerConfig.GROUP_INSTANCE_ID_CONFIG, pair[1]);
+                // one that comes back to its place has time to start again
+                p.put(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG, "60000");
             } else if (args[i].equals("strategy=cooperative")) {
                 p.put(ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG,
                     CooperativeStickyAssignor.class.getName());

@@ -155,7 +155,8 @@ public class TransactionTest {
 
         KafkaProducer<String, String> producer(String name) {
             var p = new KafkaProducer<>(properties("transactional.id",
-                base + "-" + name, "linger.ms", 5), new StringSerializer(),
+                base + "-" + name, "linger.ms", 5,
+                "transaction.timeout.ms", 600000), new StringSerializer(),
                 new StringSerializer());
             clients.add(p);
             p.initTransactions();

@@ -133,7 +133,7 @@ public class WordCount {
 
         streams.start();
         waitForStop();
-        say("closed " + streams.close(Duration.ofSeconds(30)));
+        say("closed " + streams.close(Duration.ofSeconds(120)));
     }
 
     // ---- its input

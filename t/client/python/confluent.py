@@ -16,7 +16,7 @@ admin = AdminClient({"bootstrap.servers": bootstrap})
 
 def create(name, partitions=1, **config):
     admin.create_topics([NewTopic(name, partitions, 1, config=config)])[name] \
-        .result(20)
+        .result(60)
 
 
 def code_of(call):
@@ -35,7 +35,7 @@ def consumer(**more):
 
 
 def read(c, n):
-    out, end = [], time.time() + 20
+    out, end = [], time.time() + 120
     while len(out) < n and time.time() < end:
         for m in c.consume(n - len(out), 0.5):
             if m.error():
@@ -53,11 +53,11 @@ def admin_calls():
     t = admin.list_topics(name, 10).topics[name]
     equal(len(t.partitions), 3, "partitions")
     r = ConfigResource(ConfigResource.Type.TOPIC, name)
-    c = admin.describe_configs([r])[r].result(10)
+    c = admin.describe_configs([r])[r].result(60)
     equal(c["retention.ms"].value, "3600000", "the topic's config")
-    equal(len(admin.describe_cluster().result(10).nodes), 1, "one node")
-    admin.delete_topics([name])[name].result(20)
-    equal(code_of(lambda: admin.delete_topics([name])[name].result(20)),
+    equal(len(admin.describe_cluster().result(60).nodes), 1, "one node")
+    admin.delete_topics([name])[name].result(60)
+    equal(code_of(lambda: admin.delete_topics([name])[name].result(60)),
           "UNKNOWN_TOPIC_OR_PART", "deleted twice")
 
 
@@ -80,7 +80,7 @@ def round_trip(codec, idempotent):
         p.produce(name, value(i), str(i), 0, headers={"h": b"x"},
                   on_delivery=report)
         p.poll(0)
-    equal(p.flush(30), 0, f"{label}: flushed")
+    equal(p.flush(120), 0, f"{label}: flushed")
     equal([offsets.get(i) for i in range(n)], list(range(n)),
           f"{label}: offsets in order")
 
@@ -102,7 +102,7 @@ def times():
     p = Producer({"bootstrap.servers": bootstrap})
     for i in range(100):
         p.produce(name, value(i), None, 0, timestamp=start + i * 1000)
-    p.flush(20)
+    p.flush(120)
     c = consumer()
     o = c.offsets_for_times([TopicPartition(name, 0, start + 41500)], 10)[0]
     equal(o.offset, 42, "offsets_for_times")
@@ -119,7 +119,7 @@ def too_large():
     seen = []
     p = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
     p.produce(name, b"x" * 5000, on_delivery=lambda e, m: seen.append(e))
-    p.flush(20)
+    p.flush(120)
     equal([e.name() for e in seen], ["MSG_SIZE_TOO_LARGE"],
           "max.message.bytes of the topic")
 

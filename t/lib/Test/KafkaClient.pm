@@ -178,7 +178,7 @@ sub without {
 sub run_tap {
     my ($name, @cmd) = @_;
 
-    open my $out, '-|', 'timeout', '-k', '5', '300', @cmd
+    open my $out, '-|', 'timeout', '-k', '5', '900', @cmd
         or die "$cmd[0]: $!";
 
     my ($seen, $plan) = (0, -1);
@@ -231,7 +231,7 @@ sub output {
     if (!$pid) {
         open STDIN, '<', $in->filename;
         open STDERR, '>&', \*STDOUT;
-        exec 'timeout', '-k', '5', '120', @cmd or exit 127;
+        exec 'timeout', '-k', '5', '300', @cmd or exit 127;
     }
 
     my $text = do { local $/; <$out> } // '';

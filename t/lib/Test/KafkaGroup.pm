@@ -123,7 +123,7 @@ sub commit {
 
     my $n = $m->{committed};
     $m->say('commit');
-    ok($s->until(sub { $m->{committed} > $n }, 20), "$label: commit");
+    ok($s->until(sub { $m->{committed} > $n }, 60), "$label: commit");
 }
 
 
@@ -138,7 +138,7 @@ sub leave {
         kill 'TERM', $m->{pid};
     }
 
-    my $gone = $s->until(sub { $m->{ended} }, 30);
+    my $gone = $s->until(sub { $m->{ended} }, 60);
     kill 'KILL', $m->{pid} unless $gone;
     waitpid $m->{pid}, 0;
     @{ $s->{members} } = grep { $_ != $m } @{ $s->{members} };
@@ -211,7 +211,7 @@ sub produce {
             return 1 if $r && !$r->{ErrorCode};
             delete $s->{client};
             return 0;
-        }, 30);
+        }, 60);
 
         push @{ $s->{values} }, $value;
         ok(0, "record $value could not be produced") unless $done;
@@ -244,13 +244,13 @@ sub received {
 #   stays                 a member lives through the loss of its connections
 #                         without joining anew; 'reload': but not through a
 #                         broker that is away
-#   timeout               seconds for a rebalance (default 20)
+#   timeout               seconds for a rebalance (default 60)
 sub scenario {
     my (%o) = @_;
 
     my $nginx = nginx();
     my $c = $nginx->client;
-    my $s = bless { timeout => 20, %o, members => [], nginx => $nginx,
+    my $s = bless { timeout => 60, %o, members => [], nginx => $nginx,
         sent => 0, values => [] };
     my $id = $s->{id} = "$o{name}-$$";
     my @group = (group => "g-$id", topic => $s->{topic} = "group-$id");
@@ -262,18 +262,18 @@ sub scenario {
     $s->produce(20);
     my $m1 = $s->member(@group);
     $s->joined('one member has all partitions', $t + 10, $m1);
-    $s->received('one member', 20, $m1);
+    $s->received('one member', 90, $m1);
 
     my $m2 = $s->member(@group);
     $s->joined('a second one gets half of them', $t + 10, $m1, $m2);
     $s->produce(40);
-    $s->received('two members', 20, $m1, $m2);
+    $s->received('two members', 90, $m1, $m2);
     $s->commit($_, 'two members') for $m1, $m2;
 
     ok($s->leave($m2), 'the second one ends');
     $s->joined('the first one has all again', $t, $m1);
     $s->produce(20);
-    $s->received('one left', 20, $m1);
+    $s->received('one left', 90, $m1);
     $s->commit($m1, 'one left');
 
     $s->faults($m1, @group);
@@ -295,7 +295,7 @@ sub faults {
     ok($nginx->quit, 'the broker ends');
     $nginx->run;
     $s->produce(20);
-    $s->received('a restart', 30, $m1);
+    $s->received('a restart', 90, $m1);
     $s->commit($m1, 'a restart');
     is($m1->{changes}, $changes, 'a restart: no rebalance')
         if $s->{stays} && $s->{stays} ne 'reload';
@@ -307,13 +307,13 @@ sub faults {
     $s->produce(10);
     ok(scalar $nginx->reload(gone => 0), 'reload');
     $s->produce(20);
-    $s->received('a reload', 30, $m1, $m2);
+    $s->received('a reload', 90, $m1, $m2);
 
     for my $n (1 .. 2) {
         $s->produce(10);
         ok($nginx->kill_worker(($nginx->workers)[0]), 'a worker is killed');
         $s->produce(20);
-        $s->received("killed worker $n", 30, $m1, $m2);
+        $s->received("killed worker $n", 90, $m1, $m2);
     }
 
     is($m1->{changes} + $m2->{changes}, $changes, 'no rebalance meanwhile')
@@ -336,7 +336,7 @@ sub resumes {
     $s->joined('resume: a new member', $s->{timeout} + 10, $m);
     $s->produce(10);
     my %new = map { $_ => 1 } @{ $s->{values} };
-    $s->received('resume', 20, $m);
+    $s->received('resume', 90, $m);
     is(join(' ', sort grep !$new{$_}, keys %{ $m->{seen} }), '',
         'resume: nothing that was committed comes again');
     $s->leave($m);
@@ -366,7 +366,7 @@ sub static {
     is($m1->has, $had, 'static: to what it had');
     $s->{values} = [];
     $s->produce(20);
-    $s->received('static', 20, $m1, $m2);
+    $s->received('static', 90, $m1, $m2);
     is($m2->{changes}, $changes, 'static: the other one has not noticed')
         or $s->show;
     $s->leave($_, kill => 1) for $m1, $m2;
@@ -389,7 +389,7 @@ sub cooperative {
         'cooperative: what one lost the other has, no more') or $s->show;
     $s->{values} = [];
     $s->produce(20);
-    $s->received('cooperative', 20, $m1, $m2);
+    $s->received('cooperative', 90, $m1, $m2);
     ok($s->leave($m2), 'cooperative: one ends');
     $m1->{revoked} = [];
     $s->joined('cooperative: the other has all', $s->{timeout}, $m1);

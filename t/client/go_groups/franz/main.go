@@ -65,7 +65,9 @@ func main() {
 			kgo.Balancers(kgo.CooperativeStickyBalancer()))
 	}
 	if a.Instance != "" {
-		options = append(options, kgo.InstanceID(a.Instance))
+		// one that comes back to its place has time to start again
+		options = append(options, kgo.InstanceID(a.Instance),
+			kgo.SessionTimeout(60*time.Second))
 	}
 
 	c, err := kgo.NewClient(options...)

@@ -61,6 +61,10 @@ func main() {
 	config.Consumer.Group.Session.Timeout = 10 * time.Second
 	config.Consumer.Group.Heartbeat.Interval = 300 * time.Millisecond
 	config.Consumer.Group.InstanceId = a.Instance
+	if a.Instance != "" {
+		// one that comes back to its place has time to start again
+		config.Consumer.Group.Session.Timeout = 60 * time.Second
+	}
 	config.Consumer.Return.Errors = true
 	config.Metadata.RefreshFrequency = 2 * time.Second
 
