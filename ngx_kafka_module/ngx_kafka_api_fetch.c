@@ -681,7 +681,10 @@ ngx_kafka_fetch_fill(ngx_kafka_request_t *r, ngx_kafka_fetch_item_t *it,
         out->high_watermark = -1;
         out->last_stable_offset = -1;
         out->log_start_offset = -1;
-        out->aborted_transactions_n = 0;
+        /* null, as the log's answers are in Kafka, but for what has no log */
+        out->aborted_transactions_n =
+            it->error == KF_ERR_UNKNOWN_TOPIC_OR_PARTITION
+            || it->error == KF_ERR_UNKNOWN_TOPIC_ID ? 0 : -1;
         it->f->told = false;
         return;
     }

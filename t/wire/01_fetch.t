@@ -76,7 +76,16 @@ for my $offset (31, -1, 1 << 40) {
     is($r->{Records} // '', '', 'and no records');
 }
 
-# Errors.
+# Errors.  Those of the log have no list of aborted transactions.
+for my $case ([1, 99], [75, 0, leader_epoch => 999]) {
+    my ($code, $offset, %o) = @$case;
+    $r = $c->fetch($name, 0, $offset, isolation => 1, %o);
+    is($r->{ErrorCode}, $code, "error $code");
+    is($r->{AbortedTransactions}, undef, "error $code: null");
+}
+
+is_deeply($c->fetch($name, 9, 0, isolation => 1)->{AbortedTransactions}, [],
+    'where there is no log: an empty list');
 is($c->fetch("no-$name", 0, 0)->{ErrorCode}, 3, 'an unknown topic');
 is($c->fetch($name, 9, 0)->{ErrorCode}, 3, 'an unknown partition');
 is($c->fetch("\1" x 16, 0, 0, version => 13)->{ErrorCode}, 100,
