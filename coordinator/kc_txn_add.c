@@ -242,16 +242,16 @@ kc_add_resolve(kc_t *kc, kc_call_t *call, const kc_add_topic_t *in, int32_t n,
         for (j = 0; j < in[i].partitions_n; j++) {
             op[j].partition_index = in[i].partitions[j];
 
-            if (t == NULL || in[i].partitions[j] < 0
-                || in[i].partitions[j] >= t->partition_count)
-            {
-                op[j].partition_error_code = KF_ERR_UNKNOWN_TOPIC_OR_PARTITION;
+            if (t && t->internal) {     /* no client may write to them */
+                op[j].partition_error_code = KF_ERR_TOPIC_AUTHORIZATION_FAILED;
                 p->unknown = true;
                 continue;
             }
 
-            if (t->internal) {          /* no client may write to them */
-                op[j].partition_error_code = KF_ERR_TOPIC_AUTHORIZATION_FAILED;
+            if (t == NULL || in[i].partitions[j] < 0
+                || in[i].partitions[j] >= t->partition_count)
+            {
+                op[j].partition_error_code = KF_ERR_UNKNOWN_TOPIC_OR_PARTITION;
                 p->unknown = true;
                 continue;
             }

@@ -57,8 +57,9 @@ is_deeply([map $_->{PartitionErrorCode}, map @{ $_->{ResultsByPartition} },
     @{ $c[0]->call('AddPartitionsToTxn', 3, { V3AndBelowTransactionalId =>
         "internal-$$", V3AndBelowProducerId => $p->{ProducerId},
         V3AndBelowProducerEpoch => $p->{ProducerEpoch},
-        V3AndBelowTopics => [@parts, { Name => $topic, Partitions => [0] }] })
-    ->{ResultsByTopicV3AndBelow} }], [29, 55],
+        V3AndBelowTopics => [{ Name => '__consumer_offsets',
+            Partitions => [0, 99] }, { Name => $topic, Partitions => [0] }] })
+    ->{ResultsByTopicV3AndBelow} }], [29, 29, 55],
     'AddPartitionsToTxn: none of an internal topic');
 is($c[0]->call('DeleteRecords', 2, { TimeoutMs => 60_000, Topics => [{
     Name => '__consumer_offsets', Partitions => [{ PartitionIndex => 0,
