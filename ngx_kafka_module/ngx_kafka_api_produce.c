@@ -38,7 +38,7 @@ static void ngx_kafka_produce_check(ngx_kafka_request_t *r,
     ngx_kafka_produce_part_t *p, bool by_id, kf_str_t name, kf_uuid_t id,
     int16_t error);
 static int16_t ngx_kafka_produce_transactional(
-    const kf_produce_request_t *req, const kf_batch_t *b);
+    const kf_produce_request_t *req);
 static bool ngx_kafka_produce_walk_small(ngx_kafka_produce_part_t *p);
 static void ngx_kafka_produce_walk_one(ngx_kafka_produce_part_t *p);
 static void ngx_kafka_produce_walk(void *data);
@@ -138,11 +138,7 @@ ngx_kafka_produce_start(ngx_kafka_request_t *r)
     ngx_kafka_produce_part_t  *p;
     ngx_kafka_produce_task_t  *task;
 
-    error = KF_ERR_NONE;
-
-    if (req->acks < -1 || req->acks > 1) {
-        error = KF_ERR_INVALID_REQUIRED_ACKS;
-    }
+    error = ngx_kafka_produce_transactional(req);
 
     p = ctx->parts;
 
@@ -255,6 +251,7 @@ ngx_kafka_produce_check(ngx_kafka_request_t *r, ngx_kafka_produce_part_t *p,
     kc_time_t                now;
     ngx_kafka_part_t        *part;
     ngx_kafka_topic_t       *t;
+    kf_produce_request_t    *req = r->body;
     ngx_kafka_produce_ctx_t *ctx = r->ctx;
 
     t = NULL;
@@ -268,12 +265,6 @@ ngx_kafka_produce_check(ngx_kafka_request_t *r, ngx_kafka_produce_part_t *p,
         return;
     }
 
-    if (t->internal) {
-        ngx_kafka_produce_fail(p, KF_ERR_INVALID_TOPIC_EXCEPTION,
-                               "The topic is internal to the broker");
-        return;
-    }
-
     part = ngx_kafka_topic_part(r->broker, t, p->in->index);
 
     if (part == NULL) {
@@ -281,6 +272,17 @@ ngx_kafka_produce_check(ngx_kafka_request_t *r, ngx_kafka_produce_part_t *p,
                                   && p->in->index < t->partition_count
                                   ? KF_ERR_KAFKA_STORAGE_ERROR
                                   : KF_ERR_UNKNOWN_TOPIC_OR_PARTITION, NULL);
+        return;
+    }
+
+    if (req->acks < -1 || req->acks > 1) {
+        ngx_kafka_produce_fail(p, KF_ERR_INVALID_REQUIRED_ACKS, NULL);
+        return;
+    }
+
+    if (t->internal) {
+        ngx_kafka_produce_fail(p, KF_ERR_INVALID_TOPIC_EXCEPTION,
+                               "The topic is internal to the broker");
         return;
     }
 
@@ -312,12 +314,6 @@ ngx_kafka_produce_check(ngx_kafka_request_t *r, ngx_kafka_produce_part_t *p,
         return;
     }
 
-    error = ngx_kafka_produce_transactional(r->body, &p->batch);
-    if (error) {
-        ngx_kafka_produce_fail(p, error, NULL);
-        return;
-    }
-
     p->convert = t->compression != KC_COMPRESSION_PRODUCER
                  && t->compression != (int64_t) kf_batch_codec(&p->batch);
     p->recompress = (kf_codec_t) t->compression;
@@ -329,13 +325,33 @@ ngx_kafka_produce_check(ngx_kafka_request_t *r, ngx_kafka_produce_part_t *p,
 }
 
 
+/* One batch of a transaction without its id, and none of them is written. */
 static int16_t
-ngx_kafka_produce_transactional(const kf_produce_request_t *req,
-    const kf_batch_t *b)
+ngx_kafka_produce_transactional(const kf_produce_request_t *req)
 {
-    return (b->attributes & KF_ATTR_TRANSACTIONAL)
-           && req->transactional_id.data == NULL
-           ? KF_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED : KF_ERR_NONE;
+    int32_t                               i, j;
+    kf_batch_t                            b;
+    kf_produce_request_partition_data_t  *in;
+
+    if (req->transactional_id.data) {
+        return KF_ERR_NONE;
+    }
+
+    for (i = 0; i < req->topic_data_n; i++) {
+        for (j = 0; j < req->topic_data[i].partition_data_n; j++) {
+            in = &req->topic_data[i].partition_data[j];
+
+            if (in->records.data
+                && kf_batch_header(in->records.data, in->records.len, &b)
+                   == KF_OK
+                && (b.attributes & KF_ATTR_TRANSACTIONAL))
+            {
+                return KF_ERR_TRANSACTIONAL_ID_AUTHORIZATION_FAILED;
+            }
+        }
+    }
+
+    return KF_ERR_NONE;
 }
 
 

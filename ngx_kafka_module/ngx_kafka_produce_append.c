@@ -8,6 +8,8 @@
 #include "../coordinator/kc_txn.h"
 
 
+static void ngx_kafka_produce_refuse(ngx_kafka_request_t *r,
+    ngx_kafka_produce_part_t *p);
 static void ngx_kafka_produce_name_records(ngx_kafka_request_t *r,
     ngx_kafka_produce_part_t *p);
 static void ngx_kafka_produce_append_one(ngx_kafka_request_t *r,
@@ -16,6 +18,24 @@ static void ngx_kafka_produce_verify(ngx_kafka_request_t *r);
 static ngx_uint_t ngx_kafka_produce_unverified(ngx_kafka_request_t *r,
     ngx_kafka_produce_part_t **list, kc_txn_part_t *parts);
 static void ngx_kafka_produce_appended(ngx_kafka_request_t *r);
+
+
+/* For what is in it.  Where that was looked at, the log is known, too. */
+static void
+ngx_kafka_produce_refuse(ngx_kafka_request_t *r, ngx_kafka_produce_part_t *p)
+{
+    kl_offsets_t  o;
+
+    ngx_kafka_produce_fail(p, p->verdict.error, p->verdict.message);
+    ngx_kafka_produce_name_records(r, p);
+
+    if (p->verdict.error == KF_ERR_INVALID_RECORD
+        || p->verdict.error == KF_ERR_INVALID_TIMESTAMP)
+    {
+        kl_snapshot(p->part->shared, &o);
+        p->out->log_start_offset = o.log_start;
+    }
+}
 
 
 /* Producers may send the batch anew without these (KIP-467). */
@@ -61,9 +81,7 @@ ngx_kafka_produce_append(ngx_kafka_request_t *r)
         }
 
         if (p->verdict.error) {
-            ngx_kafka_produce_fail(p, p->verdict.error, p->verdict.message);
-
-            ngx_kafka_produce_name_records(r, p);
+            ngx_kafka_produce_refuse(r, p);
             continue;
         }
 
@@ -165,7 +183,11 @@ ngx_kafka_produce_verify(ngx_kafka_request_t *r)
                 ngx_kafka_produce_fail(p, ngx_kafka_call_error(r, rc), NULL);
 
             } else if (parts[i].error) {
-                ngx_kafka_produce_fail(p, parts[i].error, NULL);
+                ngx_kafka_produce_fail(p, parts[i].error,
+                                       parts[i].error
+                                       == KF_ERR_INVALID_TXN_STATE
+                                       ? "Partition was not added to the "
+                                         "transaction" : NULL);
 
             } else {
                 ngx_kafka_produce_append_one(r, p, now);
@@ -237,6 +259,7 @@ ngx_kafka_produce_append_one(ngx_kafka_request_t *r,
         }
 
         ngx_kafka_produce_fail(p, res.error, NULL);
+        p->out->log_start_offset = res.log_start;
         return;
     }
 

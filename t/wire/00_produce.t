@@ -84,7 +84,8 @@ my $good = batch(records => ['one', 'two']);
 sub refused {
     my ($label, $records, $code, %o) = @_;
 
-    my $r = eval { $c->produce($o{topic} // $name, 1, $records, %o) };
+    my $r = eval { $c->produce($o{topic} // $name, $o{partition} // 1,
+        $records, %o) };
     if (!$r) {
         fail("$label: " . ($@ || 'closed'));
         $c = $t->client;
@@ -159,8 +160,37 @@ refused('a transactional batch without an id', batch(transactional => 1,
     producer_id => 4, producer_epoch => 0, sequence => 0),
     $t->foreign ? 53 : [53, $invalid, 48]);
 
+# One that needs an id, and none of the request is written.
+my %needs = (Index => 0, Records => batch(transactional => 1, producer_id => 4,
+    producer_epoch => 0, sequence => 0));
+$r = $c->call('Produce', 9, { Acks => -1, TimeoutMs => 5000, TopicData => [{
+    Name => $name, PartitionData => [{ Index => 1, Records => batch() },
+        \%needs, { %needs, Index => 99 }] }] });
+is_deeply([map $_->{ErrorCode}, @{ $r->{Responses}[0]{PartitionResponses} }],
+    [53, 53, 53], 'nor anything beside it');
+
+refused('acks that there are not', batch(), 21, acks => 2);
+refused('those, and no such partition', batch(), 3, acks => 2,
+    partition => 99);
+
+$r = $c->produce($name, 1, batch(producer_id => 1 << 40, producer_epoch => 3,
+    sequence => 0));
+$before++;
+
+for my $case ([45, producer_epoch => 3, sequence => 9],
+    [47, producer_epoch => 2, sequence => 0],
+    [32, timestamp => now_ms() + 7200000])
+{
+    my ($code, %b) = @$case;
+    $r = $c->produce($name, 1, batch(producer_id => 1 << 40,
+        producer_epoch => 3, sequence => 1, %b));
+    is("@$r{qw(ErrorCode LogStartOffset)}", "$code 0",
+        "$code: with the beginning of the log");
+}
+
 $c->call('FindCoordinator', 1, { Key => 'g', KeyType => 0 });
-refused('an internal topic', batch(), 17, topic => '__consumer_offsets')
+refused('an internal topic', batch(), 17, topic => '__consumer_offsets',
+    partition => 0)
     unless $t->foreign;
 
 is($c->list_offset($name, 1, -1)->{Offset}, $before,
