@@ -189,10 +189,6 @@ kc_txn_init(kc_t *kc, kc_call_t *call, int16_t version,
     kc_rc_t        rc;
     kc_expected_t  e;
 
-    if (kf_str_is_null(req->transactional_id)) {
-        return kc_init_producer_id(kc, call, req, rsp);
-    }
-
     kf_init_init_producer_id_response(rsp);
     rsp->producer_id = -1;
     rsp->producer_epoch = -1;
@@ -202,11 +198,21 @@ kc_txn_init(kc_t *kc, kc_call_t *call, int16_t version,
     e.epoch = req->producer_epoch;
     e.named = version >= 3 && (e.pid != -1 || e.epoch != -1);
 
+    /* one of the two says nothing, also where neither is looked at */
+
+    if (e.named && (e.pid == -1 || e.epoch == -1)) {
+        rsp->error_code = KF_ERR_INVALID_REQUEST;
+        return KC_OK;
+    }
+
+    if (kf_str_is_null(req->transactional_id)) {
+        return kc_init_producer_id(kc, call, req, rsp);
+    }
+
     max = kc_broker_config_int(kc, call->config, KC_TRANSACTION_MAX_TIMEOUT_MS);
 
     if (req->transactional_id.len == 0
-        || req->transactional_id.len > KC_TXN_ID_MAX
-        || (e.named && (e.pid < 0 || e.epoch < 0)))
+        || req->transactional_id.len > KC_TXN_ID_MAX)
     {
         rsp->error_code = KF_ERR_INVALID_REQUEST;
         return KC_OK;

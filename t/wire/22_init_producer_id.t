@@ -41,6 +41,23 @@ is("$again->{ProducerId} $again->{ProducerEpoch}", "$tx->{ProducerId} 1",
 is($c->init_producer(transactional_id => '')->{ErrorCode}, 42,
     'an empty one: INVALID_REQUEST');
 
+for my $v (3 .. 5) {
+    my %v = (version => $v, producer_id => $tx->{ProducerId});
+
+    for my $id (undef, "tx-$$") {
+        my $who = defined $id ? 'a transactional id' : 'none';
+        is($c->init_producer(%v, transactional_id => $id)->{ErrorCode}, 42,
+            "v$v: $who, an id without an epoch");
+        is($c->init_producer(version => $v, transactional_id => $id,
+            producer_epoch => 0)->{ErrorCode}, 42,
+            "v$v: $who, an epoch without an id");
+    }
+
+    is($c->init_producer(%v, transactional_id => "tx-$$",
+        producer_epoch => -2)->{ErrorCode}, $v < 4 ? 47 : 90,
+        "v$v: an epoch that there never was");
+}
+
 # ---- sequences
 
 my ($pid, $partition) = ($c->init_producer->{ProducerId}, 0);
