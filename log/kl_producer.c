@@ -323,6 +323,10 @@ kl_producer_check(kl_log_t *log, const kf_batch_t *b, bool verify,
              && kl_fault("txn.unverified") == 0;
 
     if (e == NULL) {
+        if (b->producer_epoch < KL_NO_EPOCH) {
+            return kl_producer_refuse(res, KF_ERR_INVALID_PRODUCER_EPOCH);
+        }
+
         return verify ? kl_producer_check_txn(e, b, res) : KL_OK;
     }
 

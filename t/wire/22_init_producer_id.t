@@ -102,6 +102,9 @@ is(put(0, 1, epoch => 1), '0 10', 'and does');
 is(put(10, 1, epoch => 0), '47 -1', 'the old one is INVALID_PRODUCER_EPOCH');
 is(put(1, 1, epoch => 1), '0 11', 'the new one goes on');
 
+($pid, $partition) = ($c->init_producer->{ProducerId}, 1);
+is(put(0, 1, epoch => -2), '47 -1', 'an epoch that there cannot be');
+
 # No state for the id: any sequence is accepted.
 ($pid, $partition) = ($c->init_producer->{ProducerId}, 1);
 is(put(77, 2), '0 0', 'a first sequence above 0');
