@@ -186,7 +186,7 @@ kc_fetch_several(kc_t *kc, kc_call_t *call, int16_t version, bool stable,
     out->group_id = in->group_id;
     g = kc_fetch_group(kc, call, in->group_id);
 
-    if (in->topics == NULL) {
+    if (in->topics_n < 0) {
         return kc_fetch_all(call, g, stable, &out->topics, &out->topics_n);
     }
 
@@ -231,7 +231,7 @@ kc_fetch_single(kc_t *kc, kc_call_t *call,
     g = kc_fetch_group(kc, call, req->group_id);
     n = req->topics_n;
 
-    if (req->topics == NULL) {
+    if (req->topics_n < 0) {
         if (!kc_fetch_all(call, g, req->require_stable, &topics, &n)) {
             return false;
         }

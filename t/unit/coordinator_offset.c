@@ -275,6 +275,9 @@ test_fetch_forms(void)
     /* all of one group */
     memset(&req, 0, sizeof(req));
     req.group_id = s("f");
+    is(kc_offset_fetch(&w.kc, &w.call, 7, &req, &rsp), KC_OK, "no topics");
+    is(rsp.topics_n, 0, "none");
+    req.topics_n = -1;
     is(kc_offset_fetch(&w.kc, &w.call, 7, &req, &rsp), KC_OK, "all");
     is(rsp.error_code, 0, "no error");
     is(rsp.topics_n, 2, "two topics");
@@ -300,6 +303,7 @@ test_fetch_forms(void)
     g[0].topics = t;
     g[0].topics_n = 2;
     g[1].group_id = s("f");
+    g[1].topics_n = -1;
     g[2].group_id = s("nothing");
     g[2].topics = t;
     g[2].topics_n = 1;

@@ -172,6 +172,14 @@ for my $v (2 .. 9) {
     }
 }
 
+for my $fv (1 .. 10) {
+    my %want = (GroupId => $g, Topics => []);
+    my $f = $c[$fv % 3]->call('OffsetFetch', $fv,
+        $fv < 8 ? \%want : { Groups => [\%want] });
+    is_deeply(($fv < 8 ? $f : $f->{Groups}[0])->{Topics}, [],
+        "OffsetFetch v$fv: no topics are not all");
+}
+
 for my $fv (8, 9) {
     my $f = $c[2]->call('OffsetFetch', $fv, { RequireStable => 1, Groups => [
         { GroupId => $g, Topics => undef }, { GroupId => 'none',
