@@ -15,7 +15,8 @@
  *
  * A round that began in EMPTY ends when group.initial.rebalance.delay.ms is
  * over without a newcomer; any other when all members have joined and no id
- * that was given is unused, or at its deadline, the longest rebalance timeout.
+ * that was given is unused, or at its deadline, the longest rebalance timeout:
+ * at once when the last member has left.
  * Dynamic members that have not joined by then leave the group; static ones
  * stay until their session ends.
  *
@@ -225,7 +226,9 @@ kc_group_prepare(kc_t *kc, kc_call_t *call, kc_group_t *g)
             return;
         }
 
-    } else if (g->joined == g->live && g->pending.count == 0) {
+    } else if (g->live == 0
+               || (g->joined == g->live && g->pending.count == 0))
+    {
         kc_group_complete(kc, call, g);
         return;
     }

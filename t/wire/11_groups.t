@@ -262,6 +262,17 @@ is_deeply([map $_->{CommittedOffset}, @{ $r->{Topics}[0]{Partitions} }],
     [109, 7], 'and its offsets are there');
 is(commit($c[2], $g, $b, 8, 200)->{ErrorCode}, 0, 'and it commits');
 
+# --- the last member leaves while an id that was given is unused
+
+my $empty = "empty-$$";
+$a = first_join($c[0], $empty);
+sync_group($c[0], $empty, $a, assign => { $a->{MemberId} => 'all' });
+is(join_group($c[1], $empty)->{ErrorCode}, 79, 'an id for a newcomer');
+$c[2]->call('LeaveGroup', 3, { GroupId => $empty, Members => [
+    { MemberId => $a->{MemberId} }] });
+is($c[1]->call('DescribeGroups', 5, { Groups => [$empty] })
+    ->{Groups}[0]{GroupState}, 'Empty', 'nobody waits for the newcomer');
+
 # --- a worker that dies in the coordinator while members wait
 
 my $w = "wait-$$";
