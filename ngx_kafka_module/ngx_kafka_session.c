@@ -83,6 +83,7 @@ ngx_kafka_session_get(ngx_kafka_request_t *r, const kf_fetch_request_t *req,
 
     *s = NULL;
     *full = true;
+    found = NULL;
 
     id = r->header.api_version >= 7 ? req->session_id : 0;
     epoch = r->header.api_version >= 7 ? req->session_epoch : -1;
@@ -138,7 +139,8 @@ ngx_kafka_session_get(ngx_kafka_request_t *r, const kf_fetch_request_t *req,
         *s = ngx_kafka_session_create(all, req, by_id);
 
     } else if (epoch != -1) {
-        return KF_ERR_INVALID_FETCH_SESSION_EPOCH;
+        return found ? KF_ERR_INVALID_FETCH_SESSION_EPOCH
+                     : KF_ERR_FETCH_SESSION_ID_NOT_FOUND;
     }
 
     return KF_ERR_NONE;

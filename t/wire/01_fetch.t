@@ -217,6 +217,9 @@ is(session($x, $sid, 9, [])->{ErrorCode}, 71,
     'a wrong epoch: INVALID_FETCH_SESSION_EPOCH');
 is(session($x, $sid + 12345, 1, [])->{ErrorCode}, 70,
     'an unknown session: FETCH_SESSION_ID_NOT_FOUND');
+is(session($x, 0, 5, [])->{ErrorCode}, 70, 'nor is 0 one that goes on');
+is(session($x, $sid + 12345, -2, [])->{ErrorCode}, 70,
+    'an unknown session, an epoch that there is not: the session');
 
 $r = session($x, $sid, -1, [[0, 0]]);
 is($r->{SessionId}, 0, 'closed');
