@@ -551,6 +551,55 @@ ngx_kafka_describe_topic(ngx_kafka_request_t *r, ngx_kafka_node_t *node,
 }
 
 
+/* Does the cursor point to a partition of what was asked for? */
+static bool
+ngx_kafka_describe_cursor_ok(kf_describe_topic_partitions_request_t *req)
+{
+    int32_t  i;
+
+    if (req->cursor == NULL) {
+        return true;
+    }
+
+    if (req->cursor->partition_index < 0) {
+        return false;
+    }
+
+    for (i = 0; i < req->topics_n; i++) {
+        if (kf_str_eq(req->topics[i].name, req->cursor->topic_name)) {
+            return true;
+        }
+    }
+
+    return req->topics_n <= 0;
+}
+
+
+/* The whole request is wrong: told for each topic, there is nowhere else. */
+static ngx_int_t
+ngx_kafka_describe_refuse(ngx_kafka_request_t *r, ngx_kafka_listing_t *l,
+    kf_describe_topic_partitions_response_t *rsp)
+{
+    kf_describe_topic_partitions_response_topics_t  *out;
+
+    ngx_kafka_note(r, KF_ERR_INVALID_REQUEST, (kf_str_t) kf_null_str);
+
+    for (l->next = 0; l->next < l->names_n; l->next++) {
+
+        if (l->next && kf_str_eq(l->names[l->next], l->names[l->next - 1])) {
+            continue;
+        }
+
+        out = &rsp->topics[rsp->topics_n++];
+        kf_init_describe_topic_partitions_response_topics(out);
+        out->name = l->names[l->next];
+        out->error_code = KF_ERR_INVALID_REQUEST;
+    }
+
+    return NGX_OK;
+}
+
+
 /* Fills the response; the coordinator's lock is held. */
 static ngx_int_t
 ngx_kafka_describe_topics(ngx_kafka_request_t *r, ngx_kafka_node_t *node,
@@ -567,11 +616,21 @@ ngx_kafka_describe_topics(ngx_kafka_request_t *r, ngx_kafka_node_t *node,
                    NGX_KAFKA_DESCRIBE_MAX);
     next = -1;
 
-    rsp->topics = ngx_kafka_calloc(r, left,
+    if (ngx_kafka_listing_init(r, &l) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    /* what has no partitions does not count, nor does the cursor's, past all */
+
+    rsp->topics = ngx_kafka_calloc(r, left + l.names_n + 1,
                                kf_describe_topic_partitions_response_topics_t);
 
-    if (rsp->topics == NULL || ngx_kafka_listing_init(r, &l) != NGX_OK) {
+    if (rsp->topics == NULL) {
         return NGX_ERROR;
+    }
+
+    if (!ngx_kafka_describe_cursor_ok(req)) {
+        return ngx_kafka_describe_refuse(r, &l, rsp);
     }
 
     while (next < 0 && ngx_kafka_listing_next(r, &l, &t)) {
@@ -592,8 +651,8 @@ ngx_kafka_describe_topics(ngx_kafka_request_t *r, ngx_kafka_node_t *node,
             out->error_code = kc_topic_name_problem(l.name) == NULL
                               ? KF_ERR_UNKNOWN_TOPIC_OR_PARTITION
                               : KF_ERR_INVALID_TOPIC_EXCEPTION;
+            out->topic_authorized_operations = NGX_KAFKA_TOPIC_OPERATIONS;
             ngx_kafka_note(r, out->error_code, l.name);
-            left--;
             continue;
         }
 

@@ -72,4 +72,22 @@ my $all = ask(Topics => []);
 my %got = map { $_->{Name} => 1 } @{ $all->{Topics} };
 is(scalar(grep $got{$_}, @names), 3, 'none named: all of them');
 
+# What there is not counts for nothing, and has its operations, too.
+$r = ask(Topics => [map +{ Name => "no-$_-$$" }, 1 .. 3],
+    ResponsePartitionLimit => 1);
+is(join(' ', map "$_->{ErrorCode}:$_->{TopicAuthorizedOperations}",
+    @{ $r->{Topics} }), join(' ', ('3:3576') x 3), 'unknown topics');
+is($r->{NextCursor}, undef, 'unknown topics: no cursor');
+$r = ask(Topics => [{ Name => 'no name' }])->{Topics}[0];
+is("@$r{qw(ErrorCode TopicAuthorizedOperations)}", '17 3576', 'a bad name');
+
+# A cursor is one of the topics, and a partition.
+for my $cursor ([$names[1], 0], ["no-$$", 0], ['', 0], [$names[0], -1]) {
+    $r = ask(Topics => [map +{ Name => $_ }, @names[0, 2]], Cursor => {
+        TopicName => $cursor->[0], PartitionIndex => $cursor->[1] });
+    is(join(' ', map "$_->{ErrorCode}:$_->{Name}:" . @{ $_->{Partitions} },
+        @{ $r->{Topics} }), "42:$names[0]:0 42:$names[2]:0",
+        "cursor at @$cursor: INVALID_REQUEST");
+}
+
 $t->done;
