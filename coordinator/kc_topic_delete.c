@@ -17,15 +17,12 @@ kc_refuse(kc_deleted_t *out, int16_t error, const char *text)
 }
 
 
-static kc_rc_t
-kc_delete_one(kc_t *kc, kc_call_t *call, kf_str_t name, kf_uuid_t id,
-    kc_map_t *seen, kc_deleted_t *out)
+/* Which topic a request means; NULL: none, and out says why. */
+static const kc_topic_t *
+kc_delete_find(kc_t *kc, kf_str_t name, kf_uuid_t id, kc_deleted_t *out)
 {
-    bool                      ok = true, by_name = name.len > 0;
-    kc_rc_t                   rc;
-    kc_node_t                *node;
-    const kc_topic_t         *t;
-    kf_delete_topic_record_t  r;
+    bool               by_name = !kf_str_is_null(name);
+    const kc_topic_t  *t;
 
     out->name = name;
     out->topic_id = id;
@@ -34,7 +31,7 @@ kc_delete_one(kc_t *kc, kc_call_t *call, kf_str_t name, kf_uuid_t id,
         kc_refuse(out, KF_ERR_INVALID_REQUEST,
                   by_name ? "give a topic's name or its id, not both"
                           : "neither a topic's name nor its id is given");
-        return KC_OK;
+        return NULL;
     }
 
     t = by_name ? kc_topic_by_name(kc, name) : kc_topic_by_id(kc, id);
@@ -44,10 +41,31 @@ kc_delete_one(kc_t *kc, kc_call_t *call, kf_str_t name, kf_uuid_t id,
                                : KF_ERR_UNKNOWN_TOPIC_ID,
                   by_name ? "there is no topic of this name"
                           : "there is no topic with this id");
+    }
+
+    return t;
+}
+
+
+/* Resolves one; a topic that is named twice is refused each time. */
+static kc_rc_t
+kc_delete_resolve(kc_t *kc, kc_call_t *call, kf_str_t name, kf_uuid_t id,
+    kc_map_t *seen, kc_deleted_t *out)
+{
+    bool               ok = true;
+    kc_node_t         *node;
+    kc_deleted_t      *first;
+    const kc_topic_t  *t = kc_delete_find(kc, name, id, out);
+
+    if (t == NULL) {
         return KC_OK;
     }
 
-    if (kc_map_find(seen, kc_uuid_key(&t->id))) {
+    first = kc_map_find(seen, kc_uuid_key(&t->id));
+
+    if (first) {
+        kc_refuse(first, KF_ERR_INVALID_REQUEST,
+                  "the request names this topic more than once");
         kc_refuse(out, KF_ERR_INVALID_REQUEST,
                   "the request names this topic more than once");
         return KC_OK;
@@ -61,17 +79,25 @@ kc_delete_one(kc_t *kc, kc_call_t *call, kf_str_t name, kf_uuid_t id,
         return kc_fail(kc, KC_NO_MEMORY, "no memory for the answer");
     }
 
-    r.topic_id = t->id;
+    kc_map_insert(seen, node, kc_uuid_key(&out->topic_id), out);
+
+    return KC_OK;
+}
+
+
+static kc_rc_t
+kc_delete_one(kc_t *kc, kc_deleted_t *out)
+{
+    kc_rc_t                   rc;
+    kf_delete_topic_record_t  r;
+
+    r.topic_id = out->topic_id;
     rc = kc_put(kc, KF_DELETE_TOPIC_RECORD, &r);
 
     if (rc == KC_TOO_LARGE) {
         kc_refuse(out, KF_ERR_POLICY_VIOLATION,
                   "too many topics in one request: split it");
         return KC_OK;
-    }
-
-    if (rc == KC_OK) {
-        kc_map_insert(seen, node, kc_uuid_key(&out->topic_id), out);
     }
 
     return rc;
@@ -106,7 +132,6 @@ kc_delete_topics(kc_t *kc, kc_call_t *call, int16_t version,
     }
 
     rsp->responses_n = n;
-    kc_begin(kc, call->now);
 
     for (i = 0; i < n && rc == KC_OK; i++) {
         memset(&id, 0, sizeof(id));
@@ -130,7 +155,19 @@ kc_delete_topics(kc_t *kc, kc_call_t *call, int16_t version,
             continue;
         }
 
-        rc = kc_delete_one(kc, call, name, id, &seen, out);
+        rc = kc_delete_resolve(kc, call, name, id, &seen, out);
+    }
+
+    if (rc != KC_OK) {
+        return rc;
+    }
+
+    kc_begin(kc, call->now);
+
+    for (i = 0; i < n && rc == KC_OK; i++) {
+        if (rsp->responses[i].error_code == KF_ERR_NONE) {
+            rc = kc_delete_one(kc, &rsp->responses[i]);
+        }
     }
 
     if (rc != KC_OK) {

@@ -66,6 +66,23 @@ my $both = made();
 is(by_id($c->topic_id($both), $both)->{ErrorCode}, 42,
     'name and id together: INVALID_REQUEST');
 
+for my $v (1 .. 6) {
+    is($c->call('DeleteTopics', $v, { TimeoutMs => 9000, TopicNames => [''],
+        Topics => [{ Name => '' }] })->{Responses}[0]{ErrorCode}, 3,
+        "v$v: no topic has no name");
+}
+
+# One that is named twice: is it meant?  Kafka answers once for two names.
+for my $twice ([{ Name => $both }, { Name => $both }],
+    [{ Name => $both }, { TopicId => $c->topic_id($both) }])
+{
+    my @answers = @{ $c->call('DeleteTopics', 6, { TimeoutMs => 9000,
+        Topics => $twice })->{Responses} };
+    is(scalar(grep $_->{ErrorCode} != 42, @answers), 0,
+        'named twice: INVALID_REQUEST');
+    is($c->list_offset($both, 0, -1)->{ErrorCode}, 0, 'and still there');
+}
+
 # Made again: another topic.
 is($c->create_topic($name, 1)->{ErrorCode}, 0, 'made again');
 isnt($c->topic_id($name), $id, 'with another id');
