@@ -140,7 +140,11 @@ kc_alter_resource(kc_alter_t *a)
     if (a->type == KC_RESOURCE_TOPIC) {
         problem = kc_topic_name_problem(a->name);
 
-        if (problem) {
+        if (a->name.len == 0) {
+            kc_alter_refuse(a, KF_ERR_INVALID_REQUEST,
+                            kf_str("there are no configs of all topics"));
+
+        } else if (problem) {
             kc_alter_refuse(a, KF_ERR_INVALID_TOPIC_EXCEPTION,
                             kc_cstr(problem));
 
@@ -207,7 +211,7 @@ kc_alter_def(kc_alter_t *a, kf_str_t name, const kc_synonym_t **syn)
         def = kc_resource_def(a->type, name);
 
         if (def == NULL) {
-            kc_alter_refuse_name(a, KF_ERR_INVALID_CONFIG,
+            kc_alter_refuse_name(a, KF_ERR_INVALID_REQUEST,
                                  "unknown config \"%.*s\"", name);
         }
 
@@ -297,12 +301,18 @@ kc_alter_change(kc_alter_t *a, const kc_change_t *c)
     const kc_def_t      *def;
     const kc_synonym_t  *syn;
 
+    i = kc_alter_place(a, c->name, &there);
+
+    /* what does not exist is not set: there is nothing to do */
+
+    if (c->op == KC_OP_DELETE && !there && a->type != KC_RESOURCE_BROKER) {
+        return KC_OK;
+    }
+
     def = kc_alter_def(a, c->name, &syn);
     if (def == NULL) {
         return KC_OK;
     }
-
-    i = kc_alter_place(a, c->name, &there);
 
     if (c->op == KC_OP_DELETE) {
         if (there) {
@@ -352,7 +362,8 @@ kc_alter_change(kc_alter_t *a, const kc_change_t *c)
     }
 
     if (kc_value_parse(def, syn, value, &v, problem, sizeof(problem))) {
-        kc_alter_refuse(a, KF_ERR_INVALID_CONFIG,
+        kc_alter_refuse(a, a->type == KC_RESOURCE_BROKER
+                           ? KF_ERR_INVALID_REQUEST : KF_ERR_INVALID_CONFIG,
                         kf_arena_printf(a->call->arena, "invalid value "
                                         "\"%.*s\" of config \"%.*s\": %s",
                                         (int) value.len, value.data,

@@ -144,7 +144,7 @@ test_refused(void)
        "not a pair");
     is(alter(16, "a", "metrics", SET, "x,,y"), KF_ERR_INVALID_CONFIG,
        "an empty name");
-    is(alter(16, "a", "retention.ms", SET, "1"), KF_ERR_INVALID_CONFIG,
+    is(alter(16, "a", "retention.ms", SET, "1"), KF_ERR_INVALID_REQUEST,
        "a topic's config");
     is(alter(64, "a", "interval.ms", SET, "1000"), KF_ERR_INVALID_REQUEST,
        "a type that has no configs");

@@ -106,6 +106,21 @@ for my $v (0, 1) {
         "v$v: another worker shows it");
 }
 
+# What is wrong with a change.
+for my $case ([42, 'configs of all topics', 2, '', 'retention.ms', 0, 1],
+    [17, 'a bad name', 2, '..', 'retention.ms', 0, 1],
+    [3, 'an unknown topic', 2, "no-$name", 'retention.ms', 0, 1],
+    [40, 'an unknown config', 2, $name, 'bogus', 0, 1],
+    [0, 'an unknown config goes', 2, $name, 'bogus', 1, undef],
+    [40, 'a value', 2, $name, 'retention.ms', 0, 'x'],
+    [42, 'a value of a broker', 4, '', 'message.max.bytes', 0, 'x'],
+    [42, 'an unknown config of client metrics', 16, 'm', 'bogus', 0, 1],
+    [42, 'client metrics without a name', 16, '', 'interval.ms', 0, 1000])
+{
+    my ($code, $label, $type, $resource, @config) = @$case;
+    is(alter(1, $type, $resource, \@config)->{ErrorCode}, $code, $label);
+}
+
 is(alter(1, 2, $name, ['cleanup.policy', 2, 'compact'])->{ErrorCode}, 0,
     'append to a list');
 is_deeply(config($b, 2, $name, 'cleanup.policy'), ['delete,compact', 1],
