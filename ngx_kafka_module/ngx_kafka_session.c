@@ -5,7 +5,8 @@
  *   (0, 0)      full answer, a new session; id 0 when the cache is full
  *   (id, 0)     close id, then as (0, 0)
  *   (id, -1)    close id, then as (0, -1)
- *   (id, n)     n as expected: incremental; else INVALID_FETCH_SESSION_EPOCH
+ *   (id, n)     n as expected: incremental; else INVALID_FETCH_SESSION_EPOCH.
+ *               When no partition is left, id is closed, then as (0, -1)
  *
  * A session lives in the worker whose connection made it.  An id of another
  * worker is FETCH_SESSION_ID_NOT_FOUND, from which clients recover by a full
@@ -40,6 +41,8 @@ static void ngx_kafka_session_free(ngx_kafka_sessions_t *all,
 static void ngx_kafka_session_empty(ngx_kafka_session_t *s);
 static int16_t ngx_kafka_session_update(ngx_kafka_session_t *s,
     const kf_fetch_request_t *req, ngx_uint_t max);
+static void ngx_kafka_session_forget_all(ngx_kafka_session_t *s,
+    const kf_fetch_request_t *req);
 static ngx_kafka_fetch_part_t *ngx_kafka_session_part(ngx_kafka_session_t *s,
     kf_str_t name, kf_uuid_t id, int32_t index);
 static ngx_kafka_fetch_part_t *ngx_kafka_session_add(ngx_kafka_session_t *s,
@@ -119,6 +122,16 @@ ngx_kafka_session_get(ngx_kafka_request_t *r, const kf_fetch_request_t *req,
                 != KF_ERR_NONE) {
                 ngx_kafka_session_free(all, found);
                 return KF_ERR_FETCH_SESSION_ID_NOT_FOUND;
+            }
+
+            ngx_kafka_session_forget_all(found, req);
+
+            if (found->parts_n == 0) {
+
+                /* its end: what the request asks for, it gets without one */
+
+                ngx_kafka_session_free(all, found);
+                return KF_ERR_NONE;
             }
 
             found->epoch = epoch == INT32_MAX ? 1 : epoch + 1;
@@ -281,9 +294,9 @@ ngx_kafka_sessions_done(ngx_kafka_broker_t *b)
 
 
 /*
- * Adds, changes and forgets partitions, as the request lists them.  A session
- * has at most max of them: a client that wants more than the broker can have
- * goes on without one.
+ * Adds and changes partitions, as the request lists them.  A session has at
+ * most max of them: a client that wants more than the broker can have goes on
+ * without one.
  */
 static int16_t
 ngx_kafka_session_update(ngx_kafka_session_t *s, const kf_fetch_request_t *req,
@@ -293,7 +306,6 @@ ngx_kafka_session_update(ngx_kafka_session_t *s, const kf_fetch_request_t *req,
     ngx_kafka_fetch_part_t                    *part;
     const kf_fetch_request_topics_t           *topic;
     const kf_fetch_request_partitions_t       *in;
-    const kf_fetch_request_forgotten_topics_data_t  *gone;
 
     for (i = 0; i < req->topics_n; i++) {
         topic = &req->topics[i];
@@ -318,6 +330,19 @@ ngx_kafka_session_update(ngx_kafka_session_t *s, const kf_fetch_request_t *req,
         }
     }
 
+    return KF_ERR_NONE;
+}
+
+
+/* What the request does not want any more; a full one says all that it does. */
+static void
+ngx_kafka_session_forget_all(ngx_kafka_session_t *s,
+    const kf_fetch_request_t *req)
+{
+    int32_t                                          i, j;
+    ngx_kafka_fetch_part_t                          *part;
+    const kf_fetch_request_forgotten_topics_data_t  *gone;
+
     for (i = 0; i < req->forgotten_topics_data_n; i++) {
         gone = &req->forgotten_topics_data[i];
 
@@ -329,8 +354,6 @@ ngx_kafka_session_update(ngx_kafka_session_t *s, const kf_fetch_request_t *req,
             }
         }
     }
-
-    return KF_ERR_NONE;
 }
 
 

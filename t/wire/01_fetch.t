@@ -226,6 +226,18 @@ is($r->{SessionId}, 0, 'closed');
 is(scalar @{ $r->{Responses} }, 1, 'with a full answer');
 is(session($x, $sid, 6, [])->{ErrorCode}, 70, 'and gone');
 
+# What is forgotten is of a session: a full fetch says all that it wants.
+$r = session($x, 0, 0, [[0, 0], [1, 0]], forget => [0]);
+is(scalar @{ $r->{Responses}[0]{Partitions} }, 2, 'a full fetch forgets none');
+$sid = $r->{SessionId};
+
+# One that has no partition left ends, and the last request has an answer.
+$r = session($x, $sid, 1, [[0, 0]], forget => [0, 1]);
+is("$r->{ErrorCode} $r->{SessionId}", '0 0', 'all are forgotten: it ends');
+is(join(' ', map $_->{PartitionIndex}, @{ $r->{Responses}[0]{Partitions} }),
+    0, 'what the request has is answered');
+is(session($x, $sid, 2, [])->{ErrorCode}, 70, 'it is gone');
+
 # ---- a large log, and a reader that is slow to take it
 
 my $big = "big-$$";
