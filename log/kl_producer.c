@@ -323,11 +323,12 @@ kl_producer_check(kl_log_t *log, const kf_batch_t *b, bool verify,
              && kl_fault("txn.unverified") == 0;
 
     if (e == NULL) {
-        if (b->producer_epoch < KL_NO_EPOCH) {
-            return kl_producer_refuse(res, KF_ERR_INVALID_PRODUCER_EPOCH);
+        if (verify) {
+            return kl_producer_check_txn(e, b, res);
         }
 
-        return verify ? kl_producer_check_txn(e, b, res) : KL_OK;
+        return b->producer_epoch < KL_NO_EPOCH
+               ? kl_producer_refuse(res, KF_ERR_INVALID_PRODUCER_EPOCH) : KL_OK;
     }
 
     if (b->producer_epoch < e->epoch
