@@ -150,6 +150,7 @@ ngx_kafka_describe_producers(ngx_kafka_request_t *r)
 {
     size_t                             n;
     int32_t                            i, j;
+    const char                        *problem;
     kf_describe_producers_request_t   *req = r->body;
     kf_describe_producers_response_t  *rsp;
     ngx_kafka_producers_ctx_t         *ctx;
@@ -197,6 +198,17 @@ ngx_kafka_describe_producers(ngx_kafka_request_t *r)
             p->error_code = ngx_kafka_producers_part(r, out->name,
                                                      p->partition_index, false,
                                                      p);
+
+            if (p->error_code == KF_ERR_UNKNOWN_TOPIC_OR_PARTITION) {
+                p->error_message = kf_str("there is no such partition");
+                problem = kc_topic_name_problem(out->name);
+
+                if (problem) {
+                    p->error_code = KF_ERR_INVALID_TOPIC_EXCEPTION;
+                    p->error_message.data = (const uint8_t *) problem;
+                    p->error_message.len = (uint32_t) ngx_strlen(problem);
+                }
+            }
         }
     }
 

@@ -162,6 +162,12 @@ sub producer {
 cmp_ok(producer()->{CurrentTxnStartOffset}, '>=', 0,
     'DescribeProducers: it is open');
 
+is(join(' ', map { my $x = $_; map "$x->{Name}:$_->{ErrorCode}",
+    grep length $_->{ErrorMessage}, @{ $x->{Partitions} } }
+    @{ $c[1]->call('DescribeProducers', 0, { Topics => [
+        map +{ Name => $_, PartitionIndexes => [99] }, $topic, 'a b', '' ] })
+        ->{Topics} }), "$topic:3 a b:17 :17", 'of partitions that are not');
+
 sub mark {
     my ($c, $epoch, $coordinator) = @_;
     return $c->call('WriteTxnMarkers', 1, { Markers => [{
