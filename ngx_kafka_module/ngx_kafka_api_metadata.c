@@ -188,7 +188,7 @@ static kc_rc_t
 ngx_kafka_metadata_listed(ngx_kafka_request_t *r, kc_call_t *call,
     ngx_kafka_node_t *node, kf_metadata_response_t *rsp)
 {
-    bool                            create;
+    bool                            create, by_id, refused;
     kc_rc_t                         rc, failed;
     int32_t                         i, made;
     kf_str_t                        key;
@@ -208,6 +208,18 @@ ngx_kafka_metadata_listed(ngx_kafka_request_t *r, kc_call_t *call,
         rsp->topics = NULL;
         return KC_NO_MEMORY;
     }
+
+    by_id = r->header.api_version >= 12;
+
+    for (i = 0; i < req->topics_n && !by_id; i++) {
+        in = &req->topics[i];
+
+        if (in->name.data == NULL || !kf_uuid_is_zero(in->topic_id)) {
+            break;
+        }
+    }
+
+    refused = !by_id && i < req->topics_n;
 
     create = (r->header.api_version < 4 || req->allow_auto_topic_creation)
              && kc_broker_config_int(kc, call->config,
@@ -238,6 +250,15 @@ ngx_kafka_metadata_listed(ngx_kafka_request_t *r, kc_call_t *call,
         kf_init_metadata_response_topics(out);
         out->name = in->name;
         out->topic_id = in->topic_id;
+
+        if (refused) {
+
+            /* ids can be asked for from version 12 on: the whole is wrong */
+
+            out->error_code = KF_ERR_INVALID_REQUEST;
+            ngx_kafka_note(r, out->error_code, out->name);
+            continue;
+        }
 
         /* Java's admin client sends an id with an empty name. */
 
@@ -274,6 +295,12 @@ ngx_kafka_metadata_listed(ngx_kafka_request_t *r, kc_call_t *call,
 
             if (t == NULL) {
                 ngx_memzero(&out->topic_id, sizeof(kf_uuid_t));
+
+                if (req->include_topic_authorized_operations) {
+                    out->topic_authorized_operations =
+                                                   NGX_KAFKA_TOPIC_OPERATIONS;
+                }
+
                 ngx_kafka_note(r, out->error_code, in->name);
                 continue;
             }
@@ -361,8 +388,6 @@ ngx_kafka_describe_cluster(ngx_kafka_request_t *r)
 
     ngx_kafka_node_cluster(r, node);
     ngx_kafka_coord_unlock(r->broker);
-
-    rsp.endpoint_type = req->endpoint_type;
 
     if (r->header.api_version >= 1 && req->endpoint_type != 1) {
 

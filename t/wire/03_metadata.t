@@ -80,6 +80,21 @@ is($r->{ErrorCode}, 100, 'an unknown id: UNKNOWN_TOPIC_ID');
 is($r->{TopicId}, "\7" x 16, 'named in the answer');
 is($r->{Name}, undef, 'and no name');
 
+for my $v (10, 11) {
+    is(topic($v, { TopicId => $id, Name => $name })->{ErrorCode}, 42,
+        "v$v: not by id: INVALID_REQUEST");
+}
+
+# Operations are told of what there is not, too.
+for my $case ([3, "no-$name"], [17, 'no name'], [17, '']) {
+    my ($code, $what) = @$case;
+    $r = $c->call('Metadata', 9, { Topics => [{ Name => $what }],
+        AllowAutoTopicCreation => 0, IncludeTopicAuthorizedOperations => 1 })
+        ->{Topics}[0];
+    is("@$r{qw(ErrorCode TopicAuthorizedOperations)}", "$code 3576",
+        "operations of \"$what\"");
+}
+
 # Names.
 is(topic(9, { Name => "no-$name" })->{ErrorCode}, 3,
     'an unknown name, not to be created');

@@ -22,6 +22,8 @@ for my $v (0 .. 2) {
     is($r->{EndpointType}, 1, "v$v: brokers") if $v >= 1;
 }
 
+is($c->call('DescribeCluster', 1, { EndpointType => 2 })->{EndpointType}, 1,
+    'it is an endpoint of brokers');
 isnt($c->call('DescribeCluster', 1, { EndpointType => 2 })->{ErrorCode}, 0,
     'controllers are not asked here');
 
