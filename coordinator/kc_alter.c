@@ -288,6 +288,18 @@ kc_alter_list(kc_alter_t *a, const kc_change_t *c, kf_str_t current,
 }
 
 
+/* Kafka's code depends on who looks at the value. */
+static int16_t
+kc_alter_value_error(const kc_alter_t *a, const kc_def_t *def)
+{
+    bool  config = a->type == KC_RESOURCE_TOPIC
+                   || (a->type == KC_RESOURCE_CLIENT_METRICS
+                       && def->type == KC_LIST);
+
+    return config ? KF_ERR_INVALID_CONFIG : KF_ERR_INVALID_REQUEST;
+}
+
+
 static kc_rc_t
 kc_alter_change(kc_alter_t *a, const kc_change_t *c)
 {
@@ -362,8 +374,7 @@ kc_alter_change(kc_alter_t *a, const kc_change_t *c)
     }
 
     if (kc_value_parse(def, syn, value, &v, problem, sizeof(problem))) {
-        kc_alter_refuse(a, a->type == KC_RESOURCE_BROKER
-                           ? KF_ERR_INVALID_REQUEST : KF_ERR_INVALID_CONFIG,
+        kc_alter_refuse(a, kc_alter_value_error(a, def),
                         kf_arena_printf(a->call->arena, "invalid value "
                                         "\"%.*s\" of config \"%.*s\": %s",
                                         (int) value.len, value.data,

@@ -22,6 +22,7 @@ typedef enum { KC_PLAIN = 0, KC_BYTES, KC_MS } kc_unit_t;
 
 #define KC_SOURCE_TOPIC           1
 #define KC_SOURCE_BROKER          2
+#define KC_SOURCE_ALL_BROKERS     3
 #define KC_SOURCE_STATIC          4
 #define KC_SOURCE_DEFAULT         5
 #define KC_SOURCE_CLIENT_METRICS  7

@@ -163,19 +163,30 @@ kc_describe_topic(kc_t *kc, kc_call_t *call,
 }
 
 
-/* One line of the broker's configs; value: Kafka's default or NULL. */
+/*
+ * One line of the broker's configs.  Those of all brokers (name "") are the
+ * ones that were set at run time.
+ */
 static bool
 kc_describe_broker_entry(kc_t *kc, kc_call_t *call,
     const kf_describe_configs_request_t *req, kc_result_t *result,
     const char *name, const kc_def_t *def, const kc_synonym_t *syn)
 {
-    bool         ok = true;
+    bool         ok = true, all = result->resource_name.len == 0;
     uint32_t     n;
     kc_entry_t  *e;
     kc_found_t   found[3];
 
     n = kc_broker_config_find(kc, call->config, name,
                               syn ? syn->value : def->value, found);
+
+    if (all) {
+        if (n == 0 || found[0].source != KC_SOURCE_BROKER) {
+            return true;
+        }
+
+        found[0].source = KC_SOURCE_ALL_BROKERS;
+    }
 
     e = &result->configs[result->configs_n++];
     kf_init_describe_configs_response_configs(e);

@@ -132,9 +132,9 @@ test_refused(void)
 {
     is(alter(16, "", "interval.ms", SET, "1000"), KF_ERR_INVALID_REQUEST,
        "no name");
-    is(alter(16, "a", "interval.ms", SET, "99"), KF_ERR_INVALID_CONFIG,
+    is(alter(16, "a", "interval.ms", SET, "99"), KF_ERR_INVALID_REQUEST,
        "an interval too short");
-    is(alter(16, "a", "interval.ms", SET, "3600001"), KF_ERR_INVALID_CONFIG,
+    is(alter(16, "a", "interval.ms", SET, "3600001"), KF_ERR_INVALID_REQUEST,
        "too long");
     is(alter(16, "a", "match", SET, "color=red"), KF_ERR_INVALID_CONFIG,
        "a property that clients do not have");

@@ -114,6 +114,8 @@ for my $case ([42, 'configs of all topics', 2, '', 'retention.ms', 0, 1],
     [0, 'an unknown config goes', 2, $name, 'bogus', 1, undef],
     [40, 'a value', 2, $name, 'retention.ms', 0, 'x'],
     [42, 'a value of a broker', 4, '', 'message.max.bytes', 0, 'x'],
+    [42, 'an interval of client metrics', 16, 'm', 'interval.ms', 0, 99],
+    [40, 'their pattern', 16, 'm', 'match', 0, 'client_id'],
     [42, 'an unknown config of client metrics', 16, 'm', 'bogus', 0, 1],
     [42, 'client metrics without a name', 16, '', 'interval.ms', 0, 1000])
 {
@@ -188,6 +190,10 @@ is_deeply(config($a, 2, $name, 'retention.bytes'), [12345, 1],
     'kept over kill -9: a topic\'s');
 is_deeply(config($a, 4, '1', 'log.segment.bytes'), [2000000, 2],
     'and the broker\'s');
+is_deeply(config($a, 4, '', 'log.segment.bytes'), [2000000, 3],
+    'which is that of all brokers');
+is_deeply([config($a, 4, '', 'num.partitions')], [undef],
+    'where only those are that were set so');
 is($a->list_offset($name, 0, -2)->{Offset}, 10, 'and the log start');
 
 # --- lists
