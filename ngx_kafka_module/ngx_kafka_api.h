@@ -11,8 +11,11 @@
 #pragma GCC visibility push(hidden)
 
 
-/* How long a wake-up may be on its way when a wait is over at its deadline. */
-#define NGX_KAFKA_GRACE  100
+/*
+ * How long a wake-up may be on its way when a wait is over at its deadline: who
+ * sends it may have no turn for a while on a machine that is busy.
+ */
+#define NGX_KAFKA_GRACE  1000
 
 /* Handlers, one per API key. */
 void ngx_kafka_produce(ngx_kafka_request_t *r);
