@@ -345,7 +345,11 @@ void kl_files_drop(kl_env_t *env, int32_t slot, int64_t below, bool all);
  * the active one). */
 kl_rc_t kl_segment_of(kl_log_t *log, const kl_pub_t *pub, int64_t offset,
     int64_t *base, int64_t *next);
-/* A copy of the list from the segment that has offset on; the caller frees. */
+/* The partition's directory cannot be opened: told of, or KL_GONE when that is
+ * since its topic was deleted meanwhile. */
+kl_rc_t kl_dir_failed(kl_log_t *log, int err);
+/* A copy of the list from the segment that has offset on; the caller frees.
+ * NULL and 0 with an error, as below. */
 kl_rc_t kl_segments(kl_log_t *log, const kl_pub_t *pub, int64_t offset,
     int64_t **bases, size_t *n);
 /* All segments of the directory, sorted, published or not. */

@@ -21,6 +21,24 @@ kl_base_cmp(const void *a, const void *b)
 
 
 kl_rc_t
+kl_dir_failed(kl_log_t *log, int err)
+{
+    kl_pub_t  now;
+
+    kl_pub_load(log->part, &now);
+
+    if (err == ENOENT && kl_state_rc(log, &now) == KL_GONE) {
+        return KL_GONE;
+    }
+
+    kl_say(log->env, KL_LOG_CRIT, err, "%s: reading the directory failed",
+           log->path);
+
+    return KL_STORAGE_ERROR;
+}
+
+
+kl_rc_t
 kl_segments_list(kl_log_t *log, int64_t **bases, size_t *n)
 {
     DIR            *dir;
@@ -28,12 +46,15 @@ kl_segments_list(kl_log_t *log, int64_t **bases, size_t *n)
     int64_t         base, *list = NULL, *more;
     struct dirent  *de;
 
+    *bases = NULL;
+    *n = 0;
+
+    (void) kl_fault("segments.list");
+
     dir = opendir(log->path);
 
     if (dir == NULL) {
-        kl_say(log->env, KL_LOG_CRIT, errno, "%s: reading the directory failed",
-               log->path);
-        return KL_STORAGE_ERROR;
+        return kl_dir_failed(log, errno);
     }
 
     for ( ;; ) {
@@ -185,6 +206,9 @@ kl_segments(kl_log_t *log, const kl_pub_t *pub, int64_t offset,
 {
     size_t   i;
     kl_rc_t  rc;
+
+    *bases = NULL;
+    *n = 0;
 
     if (offset >= pub->active_base) {
         /* no need to read the directory */

@@ -248,9 +248,7 @@ kl_txn_index_list(kl_log_t *log, kl_txn_segment_t **out, size_t *out_n)
     dir = opendir(log->path);
 
     if (dir == NULL) {
-        kl_say(log->env, KL_LOG_CRIT, errno, "%s: reading the directory failed",
-               log->path);
-        return KL_STORAGE_ERROR;
+        return kl_dir_failed(log, errno);
     }
 
     while ((de = readdir(dir)) != NULL) {

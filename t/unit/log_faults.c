@@ -642,6 +642,74 @@ tells(void)
 }
 
 
+/* --- a directory that is not there --------------------------------------- */
+
+static bool  gone_released;
+
+static int
+vanish(const char *point)
+{
+    char  path[1024];
+
+    if (strcmp(point, "segments.list") == 0) {
+        snprintf(path, sizeof(path), "%s/elsewhere", data_dir);
+        ok(rename(file_path(""), path) == 0, "the directory goes");
+
+        if (gone_released) {
+            kl_release(shared, plog->slot);
+        }
+    }
+
+    return 0;
+}
+
+
+/* What is not set is not zero by chance. */
+static __attribute__((noinline)) void
+dirty_stack(void)
+{
+    volatile uint8_t  bytes[8192];
+    size_t            i;
+
+    for (i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = 0xa5;
+    }
+}
+
+
+static void
+test_no_directory(void)
+{
+    int      i, released;
+    int64_t  flushed;
+
+    for (released = 0; released < 2; released++) {
+        begin();
+        config.segment_bytes = 400;
+
+        for (i = 0; i < 20; i++) {
+            put(1, i, 100);
+        }
+
+        /* a handle that has not read the directory before */
+        kl_log_close(plog);
+        plog = log_of(env, 0);
+
+        gone_released = released;
+        kl_fault_hook = vanish;
+        lines_n = 0;
+        dirty_stack();
+
+        is(kl_flush(plog, &flushed), released ? KL_GONE : KL_STORAGE_ERROR,
+           released ? "deleted while it is flushed" : "no directory to flush");
+        is(lines_n, released ? 0 : 1, "told of, but not of a deleted one");
+
+        kl_fault_hook = hook;
+        end();
+    }
+}
+
+
 /* --- transactions -------------------------------------------------------- */
 
 static kl_marked_t  marked;
@@ -974,6 +1042,7 @@ main(void)
     failing_append("create", 0, ENOSPC, "no space for a new segment");
     failing_append("create", 2, ENOSPC, "no space for its index");
     test_full_disk();
+    test_no_directory();
     failing_flush("fdatasync", 0, 0);
     failing_flush("fdatasync", 0, 1);
     failing_flush("fdatasync", 1, 1);
