@@ -64,10 +64,10 @@ kc_delete_resolve(kc_t *kc, kc_call_t *call, kf_str_t name, kf_uuid_t id,
     first = kc_map_find(seen, kc_uuid_key(&t->id));
 
     if (first) {
-        kc_refuse(first, KF_ERR_INVALID_REQUEST,
-                  "the request names this topic more than once");
         kc_refuse(out, KF_ERR_INVALID_REQUEST,
                   "the request names this topic more than once");
+        first->error_code = out->error_code;
+        first->error_message = out->error_message;
         return KC_OK;
     }
 

@@ -819,9 +819,11 @@ kl_recover_publish(kl_recovery_t *r)
     if (rc == KL_OK) {
         r->pub.state = KL_OPEN;
         p->needs_repair = 0;
+
         if (p->least_epoch < r->leader_epoch) {
             p->least_epoch = r->leader_epoch;
         }
+
         kl_pub_store(p, &r->pub);
         p->producers_dirty = 0;
     }

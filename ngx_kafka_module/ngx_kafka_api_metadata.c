@@ -188,7 +188,7 @@ static kc_rc_t
 ngx_kafka_metadata_listed(ngx_kafka_request_t *r, kc_call_t *call,
     ngx_kafka_node_t *node, kf_metadata_response_t *rsp)
 {
-    bool                            create, by_id, refused;
+    bool                            create, refused;
     kc_rc_t                         rc, failed;
     int32_t                         i, made;
     kf_str_t                        key;
@@ -209,17 +209,14 @@ ngx_kafka_metadata_listed(ngx_kafka_request_t *r, kc_call_t *call,
         return KC_NO_MEMORY;
     }
 
-    by_id = r->header.api_version >= 12;
+    /* ids can be asked for from version 12 on: the whole is wrong */
 
-    for (i = 0; i < req->topics_n && !by_id; i++) {
+    refused = false;
+
+    for (i = 0; i < req->topics_n && r->header.api_version < 12; i++) {
         in = &req->topics[i];
-
-        if (in->name.data == NULL || !kf_uuid_is_zero(in->topic_id)) {
-            break;
-        }
+        refused |= in->name.data == NULL || !kf_uuid_is_zero(in->topic_id);
     }
-
-    refused = !by_id && i < req->topics_n;
 
     create = (r->header.api_version < 4 || req->allow_auto_topic_creation)
              && kc_broker_config_int(kc, call->config,
@@ -252,9 +249,6 @@ ngx_kafka_metadata_listed(ngx_kafka_request_t *r, kc_call_t *call,
         out->topic_id = in->topic_id;
 
         if (refused) {
-
-            /* ids can be asked for from version 12 on: the whole is wrong */
-
             out->error_code = KF_ERR_INVALID_REQUEST;
             ngx_kafka_note(r, out->error_code, out->name);
             continue;
